@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command livecpm-relay carries the TLS connections of a shoot's etcd between two seeds during a live control plane
-// migration, see package relay. Its command front passes on the requests of etcd's clients, see package front.
+// migration, see package relay. Its command front passes on the requests of etcd's clients, see package front. Its
+// command answer stands in for an etcd member when the way between two seeds is probed, see package answer.
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,6 +25,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/etcd/front"
 	frontconfig "github.com/livecpm/livecpm/pkg/etcd/front/config"
 	"github.com/livecpm/livecpm/pkg/tunnel/relay"
+	"github.com/livecpm/livecpm/pkg/tunnel/relay/answer"
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/config"
 )
 
@@ -39,12 +42,16 @@ func main() {
 type options struct{ configFile, logLevel, logFormat string }
 
 func (o *options) addTo(cmd *cobra.Command) {
+	o.addLogTo(cmd)
 	cmd.Flags().StringVar(&o.configFile, "config", "", "configuration file (required)")
+	_ = cmd.MarkFlagRequired("config")
+}
+
+func (o *options) addLogTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.logLevel, "log-level", logger.InfoLevel, "one of "+strings.Join(logger.AllLogLevels, ", "))
 	cmd.Flags().StringVar(&o.logFormat, "log-format", logger.FormatJSON,
 		"one of "+strings.Join(logger.AllLogFormats, ", "))
 	verflag.AddFlags(cmd.Flags())
-	_ = cmd.MarkFlagRequired("config")
 }
 
 func (o *options) logger() (logr.Logger, error) {
@@ -87,7 +94,7 @@ func newCommand() *cobra.Command {
 		},
 	}
 	opts.addTo(cmd)
-	cmd.AddCommand(newFrontCommand())
+	cmd.AddCommand(newFrontCommand(), newAnswerCommand())
 	return cmd
 }
 
@@ -117,5 +124,40 @@ func newFrontCommand() *cobra.Command {
 		},
 	}
 	opts.addTo(cmd)
+	return cmd
+}
+
+// newAnswerCommand returns the command of what is asked when the way between two seeds is probed. It is in this program
+// because it stands behind a relay, and a seed has their image if it has any.
+func newAnswerCommand() *cobra.Command {
+	var (
+		opts     options
+		answerer answer.Options
+		folder   string
+	)
+	cmd := &cobra.Command{
+		Use:   "answer",
+		Short: "Answers a probe of the way between two seeds",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			verflag.PrintAndExitIfRequested()
+			log, err := opts.logger()
+			if err != nil {
+				return err
+			}
+			answerer.CAFile, answerer.CertFile, answerer.KeyFile = filepath.Join(folder, "ca.crt"),
+				filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+			a, err := answer.New(answerer, log.WithName("answer"), clock.RealClock{})
+			if err != nil {
+				return err
+			}
+			return a.Start(cmd.Context())
+		},
+	}
+	opts.addLogTo(cmd)
+	cmd.Flags().StringVar(&folder, "tls", "", "folder with ca.crt, tls.crt and tls.key (required)")
+	cmd.Flags().Int32Var(&answerer.Port, "port", 2379, "port to answer on")
+	cmd.Flags().Int32Var(&answerer.HealthPort, "health-port", 8081, "port for /healthz and /readyz")
+	_ = cmd.MarkFlagRequired("tls")
 	return cmd
 }

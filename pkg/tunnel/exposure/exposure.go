@@ -3,7 +3,7 @@
 
 // Package exposure connects the etcd members of a shoot in one seed with those in the other one for the time of a
 // migration. It runs the relay in the shoot's namespace, lets cluster DNS and services lead to it, and opens the way in
-// through the seed's Istio ingress gateway and DNS records.
+// through the default Istio ingress gateway of the seed, to which the wildcard record of its ingress domain leads.
 //
 // No etcd is changed for it. A member's host name resolves to the local pod and to the relay pod of the same ordinal;
 // the port in the peer URL decides which of them accepts. Between the seeds the bytes travel inside a second TLS layer,
@@ -15,11 +15,8 @@ import (
 	"fmt"
 	"time"
 
-	extensionsv1alpha1helper "github.com/gardener/gardener/pkg/api/extensions/v1alpha1/helper"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
-	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/component"
-	"github.com/gardener/gardener/pkg/component/extensions/dnsrecord"
 	"github.com/gardener/gardener/pkg/controllerutils"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	kubernetesutils "github.com/gardener/gardener/pkg/utils/kubernetes"
@@ -28,6 +25,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
@@ -42,16 +40,18 @@ type Values struct {
 	Role steps.Role
 	// Image is the image of the relay.
 	Image string
+	// PullSecrets are those with which the image is pulled, if any.
+	PullSecrets PullSecrets
 	// TLSSecretName is the name of the secret with the relay's certificate and its CA; see GenerateTLS.
 	TLSSecretName string
 	// Domain is the ingress domain of this seed.
 	Domain string
 	// PeerDomain is the ingress domain of the other seed.
 	PeerDomain string
-	// Istio is the ingress gateway that the shoot uses in this seed.
+	// Istio is the ingress gateway to which the wildcard record of Domain leads.
 	Istio Istio
-	// DNS is how records below Domain are made. Without it, the records are taken to exist, for example as a wildcard.
-	DNS *DNS
+	// Clock is used instead of the time package. It defaults to the real one.
+	Clock clock.PassiveClock
 }
 
 // Istio is an Istio ingress gateway.
@@ -68,12 +68,17 @@ type Istio struct {
 type Interface interface {
 	component.DeployWaiter
 	// Withdraw removes everything that Destroy removes, except for the policy that permits the peer ports of both sides
-	// between the members of this seed. Members that leave the destination's port do so one after the other, without
-	// the relay; until the last of them has left, the others still have to reach it there.
+	// between the members of this seed, and the copies of pull secrets. Members that leave the destination's port do so
+	// one after the other, without the relay; until the last of them has left, the others still have to reach it there,
+	// and fronts of etcds have the same image as the relay.
 	Withdraw(ctx context.Context) error
-	// Sync brings the addresses of the relay's pods up to date wherever they are published. It does nothing before
-	// Deploy.
+	// Sync brings the addresses of the relay's pods up to date wherever they are published, and tells which pods are in
+	// use. It does nothing before Deploy.
 	Sync(ctx context.Context) error
+	// LeaveMembers takes the relay out of the names of the members in the destination, for good: no member of the
+	// source is left that they would have to lead to. The relay stays, with what leads to it from the other seed. It
+	// returns for how long caches of the cluster DNS may still lead to it; zero if they cannot. Repeat it until then.
+	LeaveMembers(ctx context.Context) (time.Duration, error)
 	// KeepClientService lets the services of the source's etcd clusters lead through the relay to the destination, so
 	// that they continue answering when the members of the source are gone.
 	KeepClientService(ctx context.Context) error
@@ -86,6 +91,9 @@ const (
 
 // New returns the exposure of a shoot's etcd members. The client must not be backed by a cache.
 func New(log logr.Logger, c client.Client, values Values) Interface {
+	if values.Clock == nil {
+		values.Clock = clock.RealClock{}
+	}
 	return &exposure{log: log.WithName("exposure"), client: c, values: values}
 }
 
@@ -93,6 +101,8 @@ type exposure struct {
 	log    logr.Logger
 	client client.Client
 	values Values
+	// membersLeft reports that no name of a member leads to the relay any more; see LeaveMembers.
+	membersLeft bool
 }
 
 func (e *exposure) Deploy(ctx context.Context) error {
@@ -104,6 +114,15 @@ func (e *exposure) Deploy(ctx context.Context) error {
 		return err
 	}
 
+	zones, err := e.readZones(ctx)
+	if err != nil {
+		return err
+	}
+
+	if err := e.copyPullSecrets(ctx); err != nil {
+		return err
+	}
+
 	objects := e.objects()
 	for _, task := range []struct {
 		object client.Object
@@ -111,29 +130,20 @@ func (e *exposure) Deploy(ctx context.Context) error {
 	}{
 		{objects.configMap, func() error { e.mutateConfigMap(objects.configMap, config); return nil }},
 		{objects.service, func() error { return e.mutateService(objects.service) }},
-		{objects.headlessService, func() error { e.mutateHeadlessService(objects.headlessService); return nil }},
+		{objects.headlessService, func() error { return e.mutateHeadlessService(objects.headlessService) }},
+		{objects.serviceMonitor, func() error { e.mutateServiceMonitor(objects.serviceMonitor); return nil }},
 		{objects.relayPolicy, func() error { e.mutateRelayPolicy(objects.relayPolicy); return nil }},
 		{objects.dialersPolicy, func() error { e.mutateDialersPolicy(objects.dialersPolicy); return nil }},
 		{objects.etcdPolicy, func() error { e.mutateEtcdPolicy(objects.etcdPolicy); return nil }},
 		{objects.podDisruptionBudget,
 			func() error { e.mutatePodDisruptionBudget(objects.podDisruptionBudget); return nil }},
-		{objects.statefulSet, func() error { e.mutateStatefulSet(objects.statefulSet, config); return nil }},
+		{objects.statefulSet, func() error { e.mutateStatefulSet(objects.statefulSet, config, zones); return nil }},
 		{objects.gateway, e.gatewayMutation(objects.gateway)},
 		{objects.destinationRule, e.destinationRuleMutation(objects.destinationRule)},
 		{objects.virtualService, e.virtualServiceMutation(objects.virtualService, objects.gateway)},
 	} {
 		if _, err := controllerutils.GetAndCreateOrMergePatch(ctx, e.client, task.object, task.mutate); err != nil {
 			return fmt.Errorf("failed to deploy %T %s: %w", task.object, client.ObjectKeyFromObject(task.object), err)
-		}
-	}
-
-	records, err := e.dnsRecords(ctx)
-	if err != nil {
-		return err
-	}
-	for _, record := range records {
-		if err := record.Deploy(ctx); err != nil {
-			return fmt.Errorf("failed to deploy DNSRecord for %s: %w", record.GetValues().DNSName, err)
 		}
 	}
 	return nil
@@ -145,6 +155,10 @@ func (e *exposure) Wait(ctx context.Context) error {
 
 	statefulSet := e.objects().statefulSet
 	if err := retry.Until(timeoutCtx, waitInterval, func(ctx context.Context) (bool, error) {
+		// Pods are ready only after they have been published.
+		if err := e.Sync(ctx); err != nil {
+			return retry.MinorError(err)
+		}
 		if err := e.client.Get(ctx, client.ObjectKeyFromObject(statefulSet), statefulSet); err != nil {
 			return retry.SevereError(
 				fmt.Errorf("failed to get StatefulSet %s: %w", client.ObjectKeyFromObject(statefulSet), err))
@@ -159,16 +173,12 @@ func (e *exposure) Wait(ctx context.Context) error {
 	if err := e.Sync(ctx); err != nil {
 		return err
 	}
-
-	records, err := e.dnsRecords(ctx)
-	if err != nil {
-		return err
-	}
-	var waits []flow.TaskFn
-	for _, record := range records {
-		waits = append(waits, record.Wait)
-	}
-	return flow.Parallel(waits...)(ctx)
+	return retry.Until(timeoutCtx, waitInterval, func(ctx context.Context) (bool, error) {
+		if err := CheckRecord(ctx, e.client, e.values); err != nil {
+			return retry.MinorError(err)
+		}
+		return retry.Ok()
+	})
 }
 
 func (e *exposure) Destroy(ctx context.Context) error {
@@ -178,7 +188,7 @@ func (e *exposure) Destroy(ctx context.Context) error {
 	if err := kubernetesutils.DeleteObject(ctx, e.client, e.objects().etcdPolicy); err != nil {
 		return fmt.Errorf("failed to delete the policy of the peer ports: %w", err)
 	}
-	return nil
+	return e.deletePullSecrets(ctx)
 }
 
 func (e *exposure) Withdraw(ctx context.Context) error {
@@ -188,30 +198,14 @@ func (e *exposure) Withdraw(ctx context.Context) error {
 		objects.gateway); err != nil {
 		return fmt.Errorf("failed to delete the routes of the ingress gateway: %w", err)
 	}
-	// Each record's Destroy writes the credentials again, which fails when the namespace is gone: look first.
-	existing := &extensionsv1alpha1.DNSRecordList{}
-	if err := e.client.List(ctx, existing, client.InNamespace(e.values.Namespace),
-		client.MatchingLabels{LabelKey: LabelValue}); err != nil {
-		return fmt.Errorf("failed to list the DNSRecords of the exposure: %w", err)
-	}
-	if len(existing.Items) > 0 {
-		if e.values.DNS == nil {
-			return fmt.Errorf("failed to delete %d DNSRecords of the exposure: the seed has no DNS provider any more; "+
-				"set spec.dns.provider of the seed again, or delete them", len(existing.Items))
-		}
-		for _, record := range e.emptyDNSRecords("") {
-			if err := record.Destroy(ctx); err != nil {
-				return fmt.Errorf("failed to delete DNSRecord for %s: %w", record.GetValues().DNSName, err)
-			}
-		}
-	}
 	for _, etcdRole := range naming.EtcdRoles {
 		if err := kubernetesutils.DeleteObjects(ctx, e.client, e.emptyPeerSlice(etcdRole),
 			e.emptyClientSlice(etcdRole)); err != nil {
 			return fmt.Errorf("failed to delete the EndpointSlices of %s: %w", naming.EtcdName(etcdRole), err)
 		}
 	}
-	if err := kubernetesutils.DeleteObjects(ctx, e.client,
+	role, binding := e.permission()
+	if err := kubernetesutils.DeleteObjects(ctx, e.client, binding, role, objects.serviceMonitor,
 		objects.statefulSet, objects.podDisruptionBudget, objects.service, objects.headlessService, objects.configMap,
 		objects.relayPolicy, objects.dialersPolicy,
 	); err != nil {
@@ -224,11 +218,7 @@ func (e *exposure) WaitCleanup(ctx context.Context) error {
 	timeoutCtx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 
-	var waits []flow.TaskFn
-	for _, record := range e.emptyDNSRecords("") {
-		waits = append(waits, record.WaitCleanup)
-	}
-	waits = append(waits, func(ctx context.Context) error {
+	if err := flow.Parallel(func(ctx context.Context) error {
 		return kubernetesutils.WaitUntilResourceDeleted(ctx, e.client, e.objects().statefulSet, waitInterval)
 	}, func(ctx context.Context) error {
 		return retry.Until(ctx, waitInterval, func(ctx context.Context) (bool, error) {
@@ -241,15 +231,8 @@ func (e *exposure) WaitCleanup(ctx context.Context) error {
 			}
 			return retry.Ok()
 		})
-	})
-	if err := flow.Parallel(waits...)(timeoutCtx); err != nil {
+	})(timeoutCtx); err != nil {
 		return fmt.Errorf("failed to wait until the exposure is gone: %w", err)
-	}
-
-	// The credentials are needed until the last record is gone.
-	if err := kubernetesutils.DeleteObject(ctx, e.client,
-		&corev1.Secret{ObjectMeta: e.objectMeta(dnsSecretName)}); err != nil {
-		return err
 	}
 	return e.deleteTLS(ctx)
 }
@@ -292,55 +275,6 @@ func (e *exposure) relayPods(ctx context.Context) (map[int]corev1.Pod, error) {
 		}
 	}
 	return pods, nil
-}
-
-// dnsRecords returns the records with the address of the ingress gateway.
-func (e *exposure) dnsRecords(ctx context.Context) ([]dnsrecord.Interface, error) {
-	if e.values.DNS == nil {
-		return nil, nil
-	}
-	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: e.values.Istio.Namespace, Name: e.values.Istio.ServiceName},
-	}
-	address, err := kubernetesutils.GetLoadBalancerIngress(ctx, e.client, service)
-	if err != nil {
-		return nil, fmt.Errorf("failed to get the address of the ingress gateway: %w", err)
-	}
-	return e.emptyDNSRecords(address), nil
-}
-
-// emptyDNSRecords returns one record for each etcd member. The address may be empty if the records are only to be
-// deleted.
-func (e *exposure) emptyDNSRecords(address string) []dnsrecord.Interface {
-	if e.values.DNS == nil {
-		return nil
-	}
-	var (
-		out []dnsrecord.Interface
-		ttl = int64(60)
-	)
-	for _, etcdRole := range naming.EtcdRoles {
-		for ordinal := range naming.MembersPerSeed {
-			values := &dnsrecord.Values{
-				Namespace:                    e.values.Namespace,
-				Name:                         "livecpm-" + naming.PodName(etcdRole, ordinal),
-				SecretName:                   dnsSecretName,
-				ReconcileOnlyOnChangeOrError: true,
-				Type:                         e.values.DNS.Type,
-				DNSName:                      peerHost(e.values.Namespace, e.values.Domain, etcdRole, ordinal),
-				RecordType:                   extensionsv1alpha1helper.GetDNSRecordType(address),
-				TTL:                          &ttl,
-				IPStack:                      e.values.DNS.IPStack,
-				Labels:                       map[string]string{LabelKey: LabelValue},
-			}
-			if address != "" {
-				values.Values = []string{address}
-			}
-			out = append(out, dnsrecord.New(e.log, e.client, values, waitInterval, dnsrecord.DefaultSevereThreshold,
-				dnsrecord.DefaultTimeout, e.values.DNS.Credentials))
-		}
-	}
-	return out
 }
 
 func podSelector() map[string]string {

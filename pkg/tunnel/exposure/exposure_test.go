@@ -20,6 +20,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	. "github.com/onsi/gomega/gstruct"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	istionetworkingv1beta1 "istio.io/client-go/pkg/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
@@ -60,7 +63,7 @@ var _ = Describe("Exposure", func() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%d", Name, ordinal),
 				Labels: map[string]string{"app": Name}},
 			Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: fmt.Sprintf("10.1.0.%d", ordinal+1),
-				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+				Conditions: []corev1.PodCondition{{Type: corev1.ContainersReady, Status: corev1.ConditionTrue}}},
 		}
 		for _, m := range mutate {
 			m(pod)
@@ -92,7 +95,6 @@ var _ = Describe("Exposure", func() {
 			Domain:        "ingress.seed-a.example", PeerDomain: "ingress.seed-b.example",
 			Istio: Istio{Namespace: "istio-ingress", ServiceName: "istio-ingressgateway",
 				Labels: map[string]string{"istio": "ingressgateway"}},
-			DNS: &DNS{Type: "local", IPStack: "ipv4"},
 		}
 	})
 
@@ -139,7 +141,14 @@ var _ = Describe("Exposure", func() {
 			cfg := relayConfig()
 			Expect(cfg.Near).To(HaveLen(2))
 			Expect(cfg.Near[0].RedialPause.Duration).To(Equal(250 * time.Millisecond))
-			Expect(cfg.Near[1].RedialPause.Duration).To(BeZero(), "the services for clients have several members")
+			Expect(cfg.Near[1].RedialPause.Duration).To(BeZero())
+			for _, route := range cfg.Near[1].Routes {
+				pause := 250 * time.Millisecond
+				if strings.Contains(route.InnerSNI[0], "source-client") {
+					pause = 0 // the services for clients have several members
+				}
+				Expect(route.RedialPause.Duration).To(Equal(pause), route.Remote.ServerName)
+			}
 			Expect(remote(cfg, 2381, "etcd-main-1.etcd-main-peer.shoot--demo--live.svc")).To(Equal(config.Remote{
 				Host: "etcd-main-1--shoot--demo--live.ingress.seed-b.example", Port: 443,
 				ServerName: "etcd-main-1--shoot--demo--live.ingress.seed-b.example"}))
@@ -198,8 +207,7 @@ var _ = Describe("Exposure", func() {
 			}
 		})
 
-		It("should open the ingress gateway and the DNS names for exactly "+
-			"what the relay and its certificate serve", func() {
+		It("should open the ingress gateway for exactly what the relay and its certificate serve", func() {
 			Expect(e.Deploy(ctx)).To(Succeed())
 			_, certificate := CertificateConfigs(namespace, values.Domain)
 			var served []string
@@ -221,16 +229,18 @@ var _ = Describe("Exposure", func() {
 				To(Equal("livecpm-relay.shoot--demo--live.svc.cluster.local"))
 			Expect(virtualService.Spec.Tls[0].Route[0].Destination.Port.Number).To(Equal(uint32(8443)))
 
+		})
+
+		It("should make no DNSRecord: the wildcard of the ingress domain covers all names of either side", func() {
+			Expect(e.Deploy(ctx)).To(Succeed())
 			records := &extensionsv1alpha1.DNSRecordList{}
-			Expect(c.List(ctx, records, client.InNamespace(namespace), client.MatchingLabels{LabelKey: LabelValue})).
-				To(Succeed())
-			Expect(records.Items).To(HaveLen(6))
-			for _, record := range records.Items {
-				Expect(served).To(ContainElement(record.Spec.Name))
-				Expect(record.Spec.Values).To(Equal([]string{"10.250.0.21"}))
-				Expect(record.Spec.RecordType).To(Equal(extensionsv1alpha1.DNSRecordTypeA))
+			Expect(c.List(ctx, records, client.InNamespace(namespace))).To(Succeed())
+			Expect(records.Items).To(BeEmpty())
+
+			_, certificate := CertificateConfigs(namespace, values.Domain)
+			for _, host := range certificate.DNSNames {
+				Expect(host).To(MatchRegexp(`^[^.]+\.ingress\.seed-a\.example$`), "a wildcard covers one label")
 			}
-			// What the relay dials must be among the records that the other side makes.
 			for _, near := range relayConfig().Near {
 				for _, route := range near.Routes {
 					Expect(route.Remote.Host).
@@ -290,7 +300,8 @@ var _ = Describe("Exposure", func() {
 			Expect(soft.Value()).To(And(BeNumerically("<", limit), BeNumerically(">", limit*8/10)))
 		})
 
-		It("should let nobody in but etcd, the API server and the gateway, and only to the ports for them", func() {
+		It("should let nobody in but etcd, the API server, the gateway and the shoot's Prometheus, "+
+			"and only to the ports for them", func() {
 			Expect(e.Deploy(ctx)).To(Succeed())
 			policies := &networkingv1.NetworkPolicyList{}
 			Expect(c.List(ctx, policies, client.InNamespace(namespace))).To(Succeed())
@@ -324,14 +335,18 @@ var _ = Describe("Exposure", func() {
 			}
 			Expect(from).To(ConsistOf("app=etcd-statefulset", "app=kubernetes,role=apiserver", "app="+Name))
 
-			// What Gardener's own policies add for the way between the seeds: the gateway in, the other seed's gateway
-			// out.
+			// What Gardener's own policies add: for the way between the seeds the gateway in, and the other seed's
+			// gateway out; and the shoot's Prometheus in.
 			service := &corev1.Service{ObjectMeta: meta(Name)}
 			get(service)
 			Expect(service.Spec.Ports).
 				To(ConsistOf(HaveField("Port", BeEquivalentTo(8443)), HaveField("Port", BeEquivalentTo(22379))))
 			Expect(service.Annotations).To(HaveKeyWithValue("networking.resources.gardener.cloud/namespace-selectors",
 				`[{"matchLabels":{"kubernetes.io/metadata.name":"garden"}}]`))
+			headless := &corev1.Service{ObjectMeta: meta(Name + "-pods")}
+			get(headless)
+			const toMetrics = "networking.resources.gardener.cloud/from-all-scrape-targets-allowed-ports"
+			Expect(headless.Annotations).To(Equal(map[string]string{toMetrics: `[{"protocol":"TCP","port":8080}]`}))
 			statefulSet := &appsv1.StatefulSet{ObjectMeta: meta(Name)}
 			get(statefulSet)
 			Expect(statefulSet.Spec.Template.Labels).To(Equal(map[string]string{
@@ -365,23 +380,38 @@ var _ = Describe("Exposure", func() {
 				To(Equal(map[string]string{"app": "kubernetes", "role": "apiserver"}))
 		})
 
+		It("should be scraped by the shoot's Prometheus, which finds each relay once", func() {
+			Expect(e.Deploy(ctx)).To(Succeed())
+			monitors := &monitoringv1.ServiceMonitorList{}
+			Expect(c.List(ctx, monitors, client.InNamespace(namespace), client.MatchingLabels{"prometheus": "shoot"})).
+				To(Succeed())
+			Expect(monitors.Items).To(HaveLen(1))
+			monitor := monitors.Items[0]
+			Expect(monitor.Name).To(Equal("shoot-livecpm-relay"))
+			Expect(monitor.Spec.NamespaceSelector).To(BeZero(), "the namespace of the shoot")
+
+			selector, err := metav1.LabelSelectorAsSelector(&monitor.Spec.Selector)
+			Expect(err).NotTo(HaveOccurred())
+			services := &corev1.ServiceList{}
+			Expect(c.List(ctx, services, client.InNamespace(namespace),
+				client.MatchingLabelsSelector{Selector: selector})).To(Succeed())
+			Expect(services.Items).To(HaveLen(1))
+			Expect(services.Items[0].Spec.PublishNotReadyAddresses).To(BeTrue())
+			Expect(monitor.Spec.Endpoints).To(HaveLen(1))
+			endpoint := monitor.Spec.Endpoints[0]
+			Expect(services.Items[0].Spec.Ports).To(ContainElement(And(HaveField("Name", endpoint.Port),
+				HaveField("TargetPort.IntVal", relayConfig().Metrics.Port))))
+			Expect(endpoint.Scheme).To(BeNil(), "the relay serves its metrics without TLS")
+			Expect(endpoint.MetricRelabelConfigs).To(ConsistOf(And(HaveField("Action", "keep"),
+				HaveField("Regex", "^(livecpm_relay_.+)$"))))
+		})
+
 		It("should refuse incomplete values and names that DNS does not allow", func() {
 			values.PeerDomain = ""
 			Expect(New(logr.Discard(), c, values).Deploy(ctx)).
 				To(MatchError(ContainSubstring("ingress domain of the other seed is unknown")))
 			values.PeerDomain, values.Namespace = "b.example", "shoot--"+strings.Repeat("x", 40)
 			Expect(New(logr.Discard(), c, values).Deploy(ctx)).To(MatchError(ContainSubstring("DNS allows 63")))
-		})
-
-		Context("in a seed without a DNS provider", func() {
-			BeforeEach(func() { values.DNS = nil })
-
-			It("should make no records", func() {
-				Expect(e.Deploy(ctx)).To(Succeed())
-				records := &extensionsv1alpha1.DNSRecordList{}
-				Expect(c.List(ctx, records)).To(Succeed())
-				Expect(records.Items).To(BeEmpty())
-			})
 		})
 	})
 
@@ -439,6 +469,52 @@ var _ = Describe("Exposure", func() {
 			Expect(hostsOf(slice)).To(Equal(map[string][]string{"": {"10.1.0.1", "10.1.0.3"}}))
 		})
 
+		DescribeTable("publishes the first addresses of the pods", func(family discoveryv1.AddressType,
+			first, second []string) {
+			of := func(addresses []string) func(*corev1.Pod) {
+				return func(pod *corev1.Pod) {
+					pod.Status.PodIP, pod.Status.PodIPs = addresses[0], nil
+					for _, address := range addresses {
+						pod.Status.PodIPs = append(pod.Status.PodIPs, corev1.PodIP{IP: address})
+					}
+				}
+			}
+			Expect(e.Deploy(ctx)).To(Succeed())
+			Expect(e.Sync(ctx)).To(Succeed())
+			slices := &discoveryv1.EndpointSliceList{}
+			Expect(c.List(ctx, slices)).To(Succeed())
+			Expect(slices.Items).To(BeEmpty(), "the family of a slice cannot be changed, and nobody knows it yet")
+
+			relayPod(0, of(first))
+			relayPod(1, of(second))
+			Expect(e.Sync(ctx)).To(Succeed())
+			Expect(e.KeepClientService(ctx)).To(Succeed())
+			for name, hosts := range map[string]map[string][]string{
+				"etcd-main-peer-livecpm-relay":   {"etcd-main-0": first[:1], "etcd-main-1": second[:1]},
+				"etcd-main-client-livecpm-relay": {"": {first[0], second[0]}},
+			} {
+				slice := &discoveryv1.EndpointSlice{ObjectMeta: meta(name)}
+				get(slice)
+				Expect(slice.AddressType).To(Equal(family))
+				Expect(hostsOf(slice)).To(Equal(hosts))
+			}
+
+			By("the pods being gone for a while")
+			Expect(c.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace))).To(Succeed())
+			Expect(e.Sync(ctx)).To(Succeed())
+			slice := &discoveryv1.EndpointSlice{ObjectMeta: meta("etcd-main-peer-livecpm-relay")}
+			get(slice)
+			Expect(slice.AddressType).To(Equal(family))
+			Expect(slice.Endpoints).To(BeEmpty())
+		},
+			Entry("IPv4", discoveryv1.AddressTypeIPv4, []string{"10.1.0.1"}, []string{"10.1.0.2"}),
+			Entry("IPv6", discoveryv1.AddressTypeIPv6, []string{"fd00::1"}, []string{"fd00::2"}),
+			Entry("both, IPv4 first", discoveryv1.AddressTypeIPv4, []string{"10.1.0.1", "fd00::1"},
+				[]string{"10.1.0.2", "fd00::2"}),
+			Entry("both, IPv6 first", discoveryv1.AddressTypeIPv6, []string{"fd00::1", "10.1.0.1"},
+				[]string{"fd00::2", "10.1.0.2"}),
+		)
+
 		Context("in the destination", func() {
 			BeforeEach(func() { values.Role = steps.Destination })
 
@@ -456,6 +532,91 @@ var _ = Describe("Exposure", func() {
 				Expect(*slice.Ports[0].Port).To(Equal(int32(2380)))
 				Expect(e.KeepClientService(ctx)).To(MatchError(ContainSubstring("in the source only")))
 			})
+
+			It("should leave the names of the members for good, and stay for those who come from the source", func() {
+				watch := testclock.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+				values.Clock = watch
+				e = New(logr.Discard(), c, values)
+				Expect(e.LeaveMembers(ctx)).To(BeZero(), "nothing is deployed")
+				Expect(e.Deploy(ctx)).To(Succeed())
+				relayPod(0)
+				Expect(e.Sync(ctx)).To(Succeed())
+
+				Expect(e.LeaveMembers(ctx)).To(Equal(45 * time.Second))
+				left := func() {
+					GinkgoHelper()
+					for _, name := range []string{"etcd-main-peer-livecpm-relay", "etcd-events-peer-livecpm-relay"} {
+						slice := &discoveryv1.EndpointSlice{ObjectMeta: meta(name)}
+						get(slice)
+						Expect(hostsOf(slice)).To(Equal(map[string][]string{"source-client": {"10.1.0.1"}}))
+					}
+				}
+				left()
+
+				By("an agent that knows nothing but the seed, and a relay that moves")
+				Expect(c.Delete(ctx, &corev1.Pod{ObjectMeta: meta(Name + "-0")})).To(Succeed())
+				relayPod(0)
+				statefulSets, err := ListDeployed(ctx, c)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(statefulSets).To(HaveLen(1))
+				Expect(SyncDeployed(ctx, c, watch, &statefulSets[0])).To(Succeed())
+				Expect(e.Sync(ctx)).To(Succeed())
+				left()
+
+				By("caches that forget")
+				watch.SetTime(watch.Now().Add(44 * time.Second))
+				Expect(e.LeaveMembers(ctx)).To(Equal(time.Second))
+				watch.SetTime(watch.Now().Add(time.Hour))
+				Expect(e.LeaveMembers(ctx)).To(BeZero())
+				left()
+
+				By("an agent that publishes the names nevertheless")
+				slice := &discoveryv1.EndpointSlice{ObjectMeta: meta("etcd-main-peer-livecpm-relay")}
+				get(slice)
+				slice.Endpoints[0].Hostname = new("etcd-main-0")
+				Expect(c.Update(ctx, slice)).To(Succeed())
+				Expect(e.LeaveMembers(ctx)).To(Equal(45 * time.Second))
+				left()
+
+				By("routes that stay")
+				Expect(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: Name}, &appsv1.StatefulSet{})).
+					To(Succeed())
+				routes := &istionetworkingv1beta1.VirtualServiceList{}
+				Expect(c.List(ctx, routes)).To(Succeed())
+				Expect(routes.Items).NotTo(BeEmpty())
+			})
+
+			It("should leave the names again that an agent publishes that has read the relay before",
+				func() {
+					Expect(e.Deploy(ctx)).To(Succeed())
+					relayPod(0)
+					statefulSets, err := ListDeployed(ctx, c)
+					Expect(err).NotTo(HaveOccurred())
+					_, err = e.LeaveMembers(ctx)
+					Expect(err).NotTo(HaveOccurred())
+					By("an agent that has read the StatefulSet before")
+					Expect(SyncDeployed(ctx, c, clock.RealClock{}, &statefulSets[0])).To(Succeed())
+					Expect(e.LeaveMembers(ctx)).To(BeNumerically(">", 40*time.Second))
+					slice := &discoveryv1.EndpointSlice{ObjectMeta: meta("etcd-main-peer-livecpm-relay")}
+					get(slice)
+					Expect(hostsOf(slice)).NotTo(HaveKey("etcd-main-0"))
+				})
+
+			It("should not take an annotation for a time that is none", func() {
+				Expect(e.Deploy(ctx)).To(Succeed())
+				statefulSet := &appsv1.StatefulSet{ObjectMeta: meta(Name)}
+				get(statefulSet)
+				statefulSet.Annotations = map[string]string{"livecpm.gardener.cloud/members-left": "yes"}
+				Expect(c.Update(ctx, statefulSet)).To(Succeed())
+				_, err := e.LeaveMembers(ctx)
+				Expect(err).To(MatchError(ContainSubstring(`"yes" is no time; remove the annotation`)))
+			})
+		})
+
+		It("should not leave the names of members in the source", func() {
+			Expect(e.Deploy(ctx)).To(Succeed())
+			_, err := e.LeaveMembers(ctx)
+			Expect(err).To(MatchError(ContainSubstring("in the destination only")))
 		})
 	})
 
@@ -473,7 +634,7 @@ var _ = Describe("Exposure", func() {
 				&policyv1.PodDisruptionBudgetList{}, &appsv1.StatefulSetList{},
 				&discoveryv1.EndpointSliceList{}, &istionetworkingv1beta1.GatewayList{},
 				&istionetworkingv1beta1.VirtualServiceList{}, &istionetworkingv1beta1.DestinationRuleList{},
-				&extensionsv1alpha1.DNSRecordList{},
+				&monitoringv1.ServiceMonitorList{},
 			} {
 				Expect(c.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
 				Expect(list).To(HaveField("Items", BeEmpty()), "%T", list)
@@ -505,15 +666,6 @@ var _ = Describe("Exposure", func() {
 		})
 	})
 
-	It("should not forget its DNSRecords when the seed has lost its DNS provider", func() {
-		Expect(e.Deploy(ctx)).To(Succeed())
-		values.DNS = nil
-		Expect(New(logr.Discard(), c, values).Destroy(ctx)).
-			To(MatchError(ContainSubstring("has no DNS provider any more")))
-		Expect(e.Destroy(ctx)).To(Succeed())
-		Expect(New(logr.Discard(), c, values).Destroy(ctx)).To(Succeed())
-	})
-
 	It("should leave no certificate behind that a later relay could trust", func() {
 		for _, name := range []string{SecretNameCA, SecretNameCA + "-bundle", Name, "ca-etcd"} {
 			secret := &corev1.Secret{ObjectMeta: meta(name + "-0123")}
@@ -541,24 +693,10 @@ var _ = Describe("Exposure", func() {
 			To(Equal("https://source-client.etcd-main-peer.shoot--demo--live.svc:22379"))
 	})
 
-	It("should take the DNS provider of the seed", func() {
-		garden := fake.NewClientBuilder().WithScheme(kubernetes.GardenScheme).
-			WithObjects(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "dns"},
-				Data: map[string][]byte{"key": []byte("value")}}).Build()
+	It("should know the ingress domain of a seed", func() {
 		seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a"}}
-		Expect(DNSFromSeed(ctx, garden, seed)).To(BeNil())
 		Expect(IngressDomain(seed)).To(BeEmpty())
-
 		seed.Spec.Ingress = &gardencorev1beta1.Ingress{Domain: "ingress.seed-a.example"}
 		Expect(IngressDomain(seed)).To(Equal("ingress.seed-a.example"))
-		seed.Spec.DNS.Provider = &gardencorev1beta1.SeedDNSProvider{Type: "local",
-			CredentialsRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: "dns"}}
-		dns, err := DNSFromSeed(ctx, garden, seed)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(dns.Type).To(Equal("local"))
-		secret := &corev1.Secret{ObjectMeta: meta("dns-credentials")}
-		Expect(dns.Credentials(ctx, c, secret)).To(Succeed())
-		get(secret)
-		Expect(secret.Data).To(HaveKey("key"))
 	})
 })

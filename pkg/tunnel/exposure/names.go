@@ -15,7 +15,7 @@ import (
 const (
 	// Name is the name of the relay's objects in the shoot's namespace.
 	Name = naming.Relay
-	// LabelKey is the key of the label that marks every object of the exposure, DNSRecords included.
+	// LabelKey is the key of the label that marks every object of the exposure.
 	LabelKey = "app.kubernetes.io/part-of"
 	// LabelValue is the value of that label.
 	LabelValue = "livecpm"

@@ -13,6 +13,7 @@ import (
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 	"github.com/gardener/gardener/pkg/utils/istio"
 	kubernetesutils "github.com/gardener/gardener/pkg/utils/kubernetes"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"istio.io/api/annotation"
 	istionetworkingv1beta1 "istio.io/client-go/pkg/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,7 +29,6 @@ import (
 
 const (
 	headlessServiceName = Name + "-pods"
-	dnsSecretName       = "dnsrecord-livecpm" // #nosec G101 -- No credential.
 
 	annotationChecksum = "checksum/config"
 
@@ -36,10 +36,11 @@ const (
 	userNonRoot = 65532
 )
 
-// objects are the exposure's objects with a fixed name, without the EndpointSlices and DNSRecords.
+// objects are the exposure's objects with a fixed name, without the EndpointSlices.
 type objects struct {
 	configMap                              *corev1.ConfigMap
 	service, headlessService               *corev1.Service
+	serviceMonitor                         *monitoringv1.ServiceMonitor
 	relayPolicy, dialersPolicy, etcdPolicy *networkingv1.NetworkPolicy
 	podDisruptionBudget                    *policyv1.PodDisruptionBudget
 	statefulSet                            *appsv1.StatefulSet
@@ -53,6 +54,7 @@ func (e *exposure) objects() objects {
 		configMap:           &corev1.ConfigMap{ObjectMeta: e.objectMeta(Name)},
 		service:             &corev1.Service{ObjectMeta: e.objectMeta(Name)},
 		headlessService:     &corev1.Service{ObjectMeta: e.objectMeta(headlessServiceName)},
+		serviceMonitor:      e.emptyServiceMonitor(),
 		relayPolicy:         &networkingv1.NetworkPolicy{ObjectMeta: e.objectMeta(Name)},
 		dialersPolicy:       &networkingv1.NetworkPolicy{ObjectMeta: e.objectMeta(Name + "-dialers")},
 		etcdPolicy:          &networkingv1.NetworkPolicy{ObjectMeta: e.objectMeta(Name + "-etcd")},
@@ -97,17 +99,27 @@ func (e *exposure) mutateService(service *corev1.Service) error {
 	return nil
 }
 
-func (e *exposure) mutateHeadlessService(service *corev1.Service) {
-	service.Labels = utils.MergeStringMaps(service.Labels, ourLabels())
+func (e *exposure) mutateHeadlessService(service *corev1.Service) error {
+	service.Labels = utils.MergeStringMaps(service.Labels, ourLabels(), podSelector())
+	// gardener-resource-manager lets the shoot's Prometheus through to this port.
+	if err := gardenerutils.InjectNetworkPolicyAnnotationsForScrapeTargets(service,
+		policyPorts(portRelayMetrics)...); err != nil {
+		return fmt.Errorf("failed to annotate service %s: %w", service.Name, err)
+	}
 	service.Spec.ClusterIP = corev1.ClusterIPNone
 	service.Spec.Selector = podSelector()
 	service.Spec.PublishNotReadyAddresses = true
 	service.Spec.Ports = kubernetesutils.ReconcileServicePorts(service.Spec.Ports, []corev1.ServicePort{
 		{Name: "tls-gateway", Protocol: corev1.ProtocolTCP, Port: PortRelayGateway,
 			TargetPort: intstr.FromInt32(PortRelayGateway)},
+		{Name: portNameMetrics, Protocol: corev1.ProtocolTCP, Port: portRelayMetrics,
+			TargetPort: intstr.FromInt32(portRelayMetrics)},
 	}, corev1.ServiceTypeClusterIP)
+	return nil
 }
 
+// mutatePodDisruptionBudget lets one relay go at a time. A relay is available when it is ready, which is when it is in
+// use (ConditionInUse). One that is not in use yet may go at any time: it is the one that is missing already.
 func (e *exposure) mutatePodDisruptionBudget(pdb *policyv1.PodDisruptionBudget) {
 	pdb.Labels = utils.MergeStringMaps(pdb.Labels, ourLabels())
 	pdb.Spec.MaxUnavailable = new(intstr.FromInt32(1))
@@ -115,8 +127,8 @@ func (e *exposure) mutatePodDisruptionBudget(pdb *policyv1.PodDisruptionBudget) 
 	pdb.Spec.UnhealthyPodEvictionPolicy = new(policyv1.AlwaysAllow)
 }
 
-func (e *exposure) mutateStatefulSet(statefulSet *appsv1.StatefulSet, config string) {
-	statefulSet.Labels = utils.MergeStringMaps(statefulSet.Labels, ourLabels())
+func (e *exposure) mutateStatefulSet(statefulSet *appsv1.StatefulSet, config string, zones []string) {
+	statefulSet.Labels = utils.MergeStringMaps(statefulSet.Labels, ourLabels(), skipWebhook())
 	// Every etcd member needs an address of its own: etcd compares peer URLs by what they resolve to.
 	statefulSet.Spec.Replicas = new(int32(naming.MembersPerSeed))
 	statefulSet.Spec.ServiceName = headlessServiceName
@@ -130,33 +142,42 @@ func (e *exposure) mutateStatefulSet(statefulSet *appsv1.StatefulSet, config str
 		}),
 		Annotations: map[string]string{annotationChecksum: utils.ComputeSHA256Hex([]byte(config))},
 	}
-	statefulSet.Spec.Template.Spec = e.relayPod()
+	statefulSet.Spec.Template.Spec = e.relayPod(zones)
 }
 
-func (e *exposure) relayPod() corev1.PodSpec {
-	return Pod(podSelector(), 10, e.relayContainer(), []corev1.Volume{
+// relayPod has no annotation "safe-to-evict" for the cluster autoscaler. With "false", up to three nodes could not be
+// scaled down for the hours of a pause, and nothing would be gained: the autoscaler evicts pods as everybody does, so
+// the budget lets it take one relay at a time, and the next one when the replacement is in use. With "true", it would
+// be permitted no more than it is: the pod has a controller and nothing local.
+func (e *exposure) relayPod(zones []string) corev1.PodSpec {
+	pod := Pod(podSelector(), 10, e.relayContainer(), []corev1.Volume{
 		ConfigVolume("config", Name), SecretVolume("tls", e.values.TLSSecretName),
 	})
+	place(&pod, podSelector(), zones)
+	pod.ImagePullSecrets = e.values.PullSecrets.References()
+	pod.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: ConditionInUse}}
+	return pod
 }
 
 func (e *exposure) relayContainer() corev1.Container {
 	return corev1.Container{
-		Name:  "relay",
+		Name:  relayName,
 		Image: e.values.Image,
 		Args:  []string{"--config=" + mountPathConfig + "/" + configFile},
 		Ports: []corev1.ContainerPort{
 			{Name: "gateway", ContainerPort: PortRelayGateway, Protocol: corev1.ProtocolTCP},
 			{Name: "client", ContainerPort: naming.PortRelayClient, Protocol: corev1.ProtocolTCP},
-			{Name: "peer", ContainerPort: naming.PeerPort(e.values.Role.Peer()), Protocol: corev1.ProtocolTCP},
-			{Name: "metrics", ContainerPort: portRelayMetrics, Protocol: corev1.ProtocolTCP},
+			{Name: peerPortName, ContainerPort: naming.PeerPort(e.values.Role.Peer()), Protocol: corev1.ProtocolTCP},
+			{Name: portNameMetrics, ContainerPort: portRelayMetrics, Protocol: corev1.ProtocolTCP},
 			{Name: "health", ContainerPort: portRelayHealth, Protocol: corev1.ProtocolTCP},
 		},
-		// The limit holds with all connections that the configuration permits. There is none for CPU: etcd's
-		// heartbeats would wait for the next period.
+		// The requests are what relays have used in a migration under load (docs/benchmarks.md: 61 s of CPU in 571 s
+		// for all six, and 41 MiB for the largest). The limit holds with all connections that the configuration
+		// permits. There is none for CPU: etcd's heartbeats would wait for the next period.
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{
-				corev1.ResourceCPU:    resource.MustParse("10m"),
-				corev1.ResourceMemory: resource.MustParse("20Mi"),
+				corev1.ResourceCPU:    resource.MustParse("20m"),
+				corev1.ResourceMemory: resource.MustParse("48Mi"),
 			},
 			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
 		},

@@ -27,8 +27,8 @@ const (
 	maxConnections = 4096
 	maxHandshakes  = 512
 
-	// redialPause is what a member that comes back may wait for its peers at most. It is a quarter of etcd's default
-	// election timeout, so that no election begins for it.
+	// redialPause is what a member that comes back may wait for its peers, and for those who ask it, at most. It is a
+	// quarter of etcd's default election timeout, so that no election begins for it.
 	redialPause = 250 * time.Millisecond
 )
 
@@ -55,7 +55,7 @@ func (v Values) relayConfig() *config.Config {
 	far := config.Far{Port: PortRelayGateway}
 
 	for _, etcdRole := range naming.EtcdRoles {
-		// The gateway routes by server name; which of the members' records is dialed for clients makes no difference.
+		// The gateway routes by server name; which of the names is dialed for clients makes no difference.
 		dialHost := peerHost(v.Namespace, v.PeerDomain, etcdRole, 0)
 		for ordinal := range naming.MembersPerSeed {
 			inner := memberNames(v.Namespace, etcdRole, naming.PodName(etcdRole, ordinal))
@@ -65,7 +65,7 @@ func (v Values) relayConfig() *config.Config {
 			clients.Routes = append(clients.Routes, config.NearRoute{InnerSNI: inner, Remote: config.Remote{
 				Host: host, Port: portGateway,
 				ServerName: memberClientHost(v.Namespace, v.PeerDomain, etcdRole, ordinal),
-			}})
+			}, RedialPause: metav1.Duration{Duration: redialPause}})
 
 			target := fullyQualified(naming.MemberHost(v.Namespace, etcdRole, ordinal))
 			far.Routes = append(far.Routes,
@@ -75,6 +75,8 @@ func (v Values) relayConfig() *config.Config {
 					Target: fmt.Sprintf("%s:%d", target, naming.PortClient)},
 			)
 		}
+		// Without a pause: the services have several members.
+		//
 		// The source's relay has the route of SourceClientHost as well: once its members are gone, sidecars of the
 		// destination that still ask there come back to their own cluster instead of nowhere.
 		inner := append(memberNames(v.Namespace, etcdRole, naming.SourceClientHost),

@@ -7,10 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	"github.com/gardener/gardener/pkg/component/extensions/dnsrecord"
-	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
-	kubernetesutils "github.com/gardener/gardener/pkg/utils/kubernetes"
 	secretsutils "github.com/gardener/gardener/pkg/utils/secrets"
 	secretsmanager "github.com/gardener/gardener/pkg/utils/secrets/manager"
 	corev1 "k8s.io/api/core/v1"
@@ -23,16 +19,15 @@ const SecretNameCA = "ca-livecpm-relay" // #nosec G101 -- No credential.
 // CertificateConfigs returns the configurations of the relay's certificate authority and of its certificate in the seed
 // with the given ingress domain. The certificate serves and dials: the relays of the two seeds know each other by the
 // authority, which is made for this one shoot.
-func CertificateConfigs(namespace, domain string) (ca, certificate *secretsutils.CertificateSecretConfig) {
-	ca = &secretsutils.CertificateSecretConfig{Name: SecretNameCA, CommonName: SecretNameCA,
+func CertificateConfigs(namespace, domain string) (*secretsutils.CertificateSecretConfig, *CertificateConfig) {
+	ca := &secretsutils.CertificateSecretConfig{Name: SecretNameCA, CommonName: SecretNameCA,
 		CertType: secretsutils.CACert}
-	certificate = &secretsutils.CertificateSecretConfig{
+	return ca, &CertificateConfig{&secretsutils.CertificateSecretConfig{
 		Name:       Name,
 		CommonName: Name,
 		CertType:   secretsutils.ServerClientCert,
 		DNSNames:   hosts(namespace, domain),
-	}
-	return ca, certificate
+	}}
 }
 
 // GenerateTLS makes the relay's certificate authority, unless the secrets manager has it already, and its certificate.
@@ -45,8 +40,7 @@ func GenerateTLS(
 		secretsmanager.Rotate(secretsmanager.InPlace)); err != nil {
 		return nil, fmt.Errorf("failed to generate the CA of the relay: %w", err)
 	}
-	secret, err := secretsManager.Generate(ctx, certificate,
-		secretsmanager.SignedByCA(SecretNameCA, secretsmanager.UseCurrentCA),
+	secret, err := secretsManager.Generate(ctx, certificate, signedBy(SecretNameCA),
 		secretsmanager.Rotate(secretsmanager.InPlace))
 	if err != nil {
 		return nil, fmt.Errorf("failed to generate the certificate of the relay: %w", err)
@@ -71,32 +65,4 @@ func (e *exposure) deleteTLS(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// DNS is how DNS records below a seed's ingress domain are made.
-type DNS struct {
-	// Type is the type of the DNS provider.
-	Type string
-	// Credentials writes the provider's credentials to the secret that the records refer to.
-	Credentials dnsrecord.CredentialsDeployFunc
-	// IPStack tells the provider which kinds of addresses the seed has.
-	IPStack string
-}
-
-// DNSFromSeed returns the configuration that the seed's own ingress record is made with, or nil if the seed has no DNS
-// provider: the operator then takes care of a wildcard record.
-func DNSFromSeed(ctx context.Context, garden client.Reader, seed *gardencorev1beta1.Seed) (*DNS, error) {
-	provider := seed.Spec.DNS.Provider
-	if provider == nil {
-		return nil, nil
-	}
-	dns := &DNS{Type: provider.Type, IPStack: gardenerutils.GetIPStackForSeed(seed)}
-	if provider.CredentialsRef != nil {
-		credentials, err := kubernetesutils.GetCredentialsByObjectReference(ctx, garden, *provider.CredentialsRef)
-		if err != nil {
-			return nil, fmt.Errorf("failed to get the DNS credentials of seed %s: %w", seed.Name, err)
-		}
-		dns.Credentials = dnsrecord.CredentialsDeployerFromCredentials(credentials, seed)
-	}
-	return dns, nil
 }

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -331,23 +330,49 @@ var _ = Describe("Attempts", func() {
 			Expect(stillServes()).To(Equal(2), "the replay did not get to the target")
 		})
 
-		It("should resume no session", func() {
-			run(near, far)
-			tickets := &ticketCounter{ClientSessionCache: tls.NewLRUClientSessionCache(1)}
-			cfg := &tls.Config{
-				ServerName: outerName, RootCAs: outerCA.pool(), NextProtos: protocols,
-				Certificates: []tls.Certificate{outerCA.keyPair(outerName)}, ClientSessionCache: tickets,
-			}
-			for range 2 {
-				conn, err := tls.Dial("tcp", address(far.Far.Port), cfg)
-				Expect(err).NotTo(HaveOccurred())
+		It("should resume no session that began with other files", func() {
+			kept := &oneSession{}
+			certificate := outerCA.keyPair(outerName)
+			// visit goes through a relay to the target, as whoever has kept a session.
+			visit := func(to *config.Config, serverName string) (*tls.Conn, error) {
+				conn, err := tls.Dial("tcp", address(to.Far.Port), &tls.Config{
+					InsecureSkipVerify: true, // #nosec G402 -- Whoever tries does not care.
+					ServerName:         serverName, NextProtos: protocols, ClientSessionCache: kept,
+					Certificates: []tls.Certificate{certificate},
+				})
+				if err != nil {
+					return nil, err
+				}
 				DeferCleanup(func() { _ = conn.Close() })
 				// Tickets come after the handshake, with the first bytes that are read.
-				Expect(tls.Client(conn, &tls.Config{ServerName: innerName, RootCAs: innerCA.pool()}).Handshake()).
-					To(Succeed())
-				Expect(conn.ConnectionState().DidResume).To(BeFalse())
+				return conn, tls.Client(conn, &tls.Config{ServerName: innerName, RootCAs: innerCA.pool()}).Handshake()
 			}
-			Expect(tickets.got.Load()).To(BeZero())
+			run(near, far)
+			for _, resumed := range []bool{false, true} {
+				conn, err := visit(far, outerName)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(conn.ConnectionState().DidResume).To(Equal(resumed))
+			}
+
+			By("not for another name")
+			_, err := visit(far, otherOuterName)
+			Expect(err).To(HaveOccurred())
+			Eventually(failures(far, "far", "unknown_server_name")).Should(Equal("1"))
+
+			By("with a full handshake for another key of the same authority")
+			renewed := farConfig(outerCA.write(GinkgoT().TempDir(), outerName), target.Addr().String())
+			run(renewed)
+			conn, err := visit(renewed, outerName)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(conn.ConnectionState().DidResume).To(BeFalse())
+
+			By("not with those of another authority of the same name")
+			later := farConfig(newAuthority("relay").write(GinkgoT().TempDir(), outerName), target.Addr().String())
+			run(later)
+			_, err = visit(later, outerName)
+			Expect(err).To(HaveOccurred())
+			Eventually(failures(later, "far", "certificate")).Should(Equal("1"))
+			Expect(stillServes()).To(Equal(4), "three visits and this one")
 		})
 
 		It("should refuse the certificates of an earlier migration", func() {
@@ -373,18 +398,22 @@ var _ = Describe("Attempts", func() {
 	})
 })
 
-// ticketCounter counts the session tickets that a client gets.
-type ticketCounter struct {
-	tls.ClientSessionCache
-
-	got atomic.Int32
+// oneSession keeps the last session, whatever server it is of.
+type oneSession struct {
+	mu   sync.Mutex
+	last *tls.ClientSessionState
 }
 
-func (c *ticketCounter) Put(key string, state *tls.ClientSessionState) {
-	if state != nil {
-		c.got.Add(1)
-	}
-	c.ClientSessionCache.Put(key, state)
+func (s *oneSession) Get(string) (*tls.ClientSessionState, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last, s.last != nil
+}
+
+func (s *oneSession) Put(_ string, state *tls.ClientSessionState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = state
 }
 
 // recorder is a proxy that keeps what a dialer has sent.

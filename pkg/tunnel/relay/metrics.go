@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -40,6 +41,7 @@ type metrics struct {
 	openConnections    *prometheus.GaugeVec
 	bytes              *prometheus.CounterVec
 	dialFailures       *prometheus.CounterVec
+	handshakes         *prometheus.CounterVec
 	handshakeFailures  *prometheus.CounterVec
 	refused            prometheus.Counter
 	certificateReloads *prometheus.CounterVec
@@ -63,6 +65,10 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Name: "livecpm_relay_dial_failures_total",
 			Help: "Connections reset because their target could not be reached.",
 		}, route),
+		handshakes: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "livecpm_relay_handshakes_total",
+			Help: "TLS handshakes between the relays that were completed, by whether they resumed a session.",
+		}, []string{"direction", "resumed"}),
 		handshakeFailures: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "livecpm_relay_handshake_failures_total",
 			Help: "Connections dropped because of their ClientHello or TLS handshake, by cause.",
@@ -80,6 +86,11 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Help: "End of validity of the certificate in use.",
 		}),
 	}
+}
+
+// handshake counts a handshake between the relays that was completed.
+func (m *metrics) handshake(direction string, conn *tls.Conn) {
+	m.handshakes.WithLabelValues(direction, strconv.FormatBool(conn.ConnectionState().DidResume)).Inc()
 }
 
 // cause classifies the error of a handshake.

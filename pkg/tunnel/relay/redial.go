@@ -4,6 +4,7 @@
 package relay
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -18,11 +19,11 @@ import (
 )
 
 // etcd dials a member that does not answer about fifty times per second, all of its streams and posts together. On its
-// own node such an attempt costs nothing. By way of the relays it costs a mutual handshake of theirs, with RSA keys on
-// both sides, before the far one can find that nobody listens: four tenths of a core, at the very time at which members
+// own node such an attempt costs nothing. By way of the relays it costs a mutual handshake of theirs before the far one
+// can find that nobody listens (with RSA keys on both sides: four tenths of a core), at the very time at which members
 // stop and messages must pass quickly. So the near relay answers for the far one for a moment after it has been told.
 //
-// Only listeners with a pause do that, and only for routes with one target: behind a service another member may be
+// Only routes with a pause do that, and only those with one target have one: behind a service another member may be
 // found the next time.
 
 // redials are the routes with a pause, by the server name of the other relay.
@@ -41,11 +42,10 @@ type redial struct {
 func newRedials(near []config.Near, clk clock.PassiveClock) redials {
 	out := redials{}
 	for _, listener := range near {
-		if listener.RedialPause.Duration <= 0 {
-			continue
-		}
 		for _, route := range listener.Routes {
-			out[route.Remote.ServerName] = &redial{clock: clk, pause: listener.RedialPause.Duration}
+			if pause := cmp.Or(route.RedialPause.Duration, listener.RedialPause.Duration); pause > 0 {
+				out[route.Remote.ServerName] = &redial{clock: clk, pause: pause}
+			}
 		}
 	}
 	return out

@@ -17,6 +17,7 @@ import (
 var _ = Describe("redials", func() {
 	const (
 		member, other, service = "member", "other", "service"
+		asked                  = "asked"
 		pause                  = 250 * time.Millisecond
 	)
 	var (
@@ -42,7 +43,8 @@ var _ = Describe("redials", func() {
 		clk = clocktesting.NewFakeClock(time.Now())
 		r = newRedials([]config.Near{
 			{RedialPause: metav1.Duration{Duration: pause}, Routes: []config.NearRoute{route(member), route(other)}},
-			{Routes: []config.NearRoute{route(service)}},
+			{Routes: []config.NearRoute{route(service),
+				{Remote: config.Remote{ServerName: asked}, RedialPause: metav1.Duration{Duration: 2 * pause}}}},
 		}, clk)
 	})
 
@@ -58,9 +60,17 @@ var _ = Describe("redials", func() {
 		Expect(paused(member)).To(BeTrue(), "it is still so")
 	})
 
-	It("should leave routes alone whose listener has no pause", func() {
+	It("should leave routes alone that have no pause", func() {
 		begin(service).failed()
 		Expect(paused(service)).To(BeFalse())
+	})
+
+	It("should pause a route beside them that has its own", func() {
+		begin(asked).failed()
+		clk.Step(2*pause - 1)
+		Expect(paused(asked)).To(BeTrue())
+		clk.Step(1)
+		Expect(paused(asked)).To(BeFalse())
 	})
 
 	It("should end the pause with the first answer", func() {

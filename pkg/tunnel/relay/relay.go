@@ -46,6 +46,7 @@ type Relay struct {
 	metrics  *metrics
 	redials  redials
 	certs    *pod.Certificates
+	outer    *outerTLS
 	dialer   net.Dialer
 	slots    chan struct{} // taken by connections that have shown who they are
 	muffler  *muffler
@@ -63,7 +64,7 @@ func New(cfg *config.Config, log logr.Logger, clk clock.WithTicker) (*Relay, err
 	if err != nil {
 		return nil, err
 	}
-	return &Relay{
+	r := &Relay{
 		log:      log,
 		clock:    clk,
 		config:   cfg,
@@ -75,7 +76,9 @@ func New(cfg *config.Config, log logr.Logger, clk clock.WithTicker) (*Relay, err
 			Control: wire.Control},
 		slots:   make(chan struct{}, cfg.Limits.MaxConnections),
 		muffler: newMuffler(clk),
-	}, nil
+	}
+	r.outer = newOuterTLS(certs, func(name string) bool { _, found := r.findFar(name); return found })
+	return r, nil
 }
 
 // listener is an open port and what is done with its connections.
@@ -257,14 +260,21 @@ func (r *Relay) dialRemote(ctx context.Context, remote config.Remote) (*tls.Conn
 	if err != nil {
 		return nil, err
 	}
-	conn := tls.Client(raw, clientTLS(r.certs, remote.ServerName))
+	outer, err := r.outer.dialing(remote.ServerName)
+	if err != nil {
+		wire.Reset(raw)
+		return nil, err
+	}
+	conn := tls.Client(raw, outer)
 	handshake, cancel := context.WithTimeout(ctx, r.config.Limits.HandshakeTimeout.Duration)
 	defer cancel()
 	if err := conn.HandshakeContext(handshake); err != nil {
+		forget(outer)
 		r.metrics.handshakeFailures.WithLabelValues(directionNear, cause(err)).Inc()
 		wire.Reset(raw)
 		return nil, fmt.Errorf("failed to complete the handshake with the other relay: %w", err)
 	}
+	r.metrics.handshake(directionNear, conn)
 	return conn, nil
 }
 
@@ -278,7 +288,7 @@ func absolute(host string) string {
 
 // handleFar hands a connection of the other seed's relay to its local target.
 func (r *Relay) handleFar(ctx context.Context, raw *net.TCPConn, p *permit) {
-	conn := tls.Server(raw, serverTLS(r.certs, func(name string) bool { _, found := r.findFar(name); return found }))
+	conn := tls.Server(raw, r.outer.dialed())
 	deadline := time.Now().Add(r.config.Limits.HandshakeTimeout.Duration)
 	handshake, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
@@ -286,6 +296,7 @@ func (r *Relay) handleFar(ctx context.Context, raw *net.TCPConn, p *permit) {
 		r.drop(raw, p, stranger{directionFar, conn.ConnectionState().ServerName, err})
 		return
 	}
+	r.metrics.handshake(directionFar, conn)
 	route, _ := r.findFar(conn.ConnectionState().ServerName)
 
 	// The other relay has read the same name before it dialed. Whoever got hold of a relay's certificate has not: he

@@ -46,6 +46,49 @@ func BenchmarkRelay(b *testing.B) {
 	}
 }
 
+// BenchmarkHandshake makes the outer connection to a relay, in full and with a session, so that the difference is what
+// the sessions save on both sides together.
+func BenchmarkHandshake(b *testing.B) {
+	innerCA, outerCA := newAuthority("etcd"), newAuthority("relay")
+	target := newStreamingEtcd(innerCA)
+	defer target.Close()
+	far := farConfig(outerCA.write(b.TempDir(), outerName), target.Addr().String())
+	stop := start(far, clock.RealClock{})
+	defer func() { _ = stop() }()
+
+	kept := &oneSession{}
+	config := &tls.Config{RootCAs: outerCA.pool(), ServerName: outerName, NextProtos: []string{"livecpm-relay/1"},
+		Certificates: []tls.Certificate{outerCA.keyPair(outerName)}, ClientSessionCache: kept}
+	connect := func() *tls.Conn {
+		conn, err := tls.Dial("tcp", address(far.Far.Port), config)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return conn
+	}
+	conn := connect() // a session comes with the first answer
+	if err := tls.Client(conn, &tls.Config{RootCAs: innerCA.pool(), ServerName: innerName}).Handshake(); err != nil {
+		b.Fatal(err)
+	}
+	_ = conn.Close()
+
+	for _, way := range []struct {
+		name    string
+		session *tls.ClientSessionState
+	}{{"full", nil}, {"resumed", kept.last}} {
+		b.Run(way.name, func(b *testing.B) {
+			for b.Loop() {
+				kept.last = way.session
+				conn := connect()
+				if conn.ConnectionState().DidResume != (way.session != nil) {
+					b.Fatal("unexpected kind of handshake")
+				}
+				_ = conn.Close()
+			}
+		})
+	}
+}
+
 func echo(b *testing.B, dial func() (*tls.Conn, error), size int) {
 	conn, err := dial()
 	if err != nil {

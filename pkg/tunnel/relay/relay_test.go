@@ -336,6 +336,8 @@ var _ = Describe("Relay", func() {
 				return metric(far, `livecpm_relay_certificate_reloads_total{result="success"}`)
 			}).Should(Equal("1"))
 			Expect(roundTrip(innerName, []byte("new"))).To(Equal([]byte("new")))
+			Expect(metric(near, `livecpm_relay_handshakes_total{direction="near",resumed="false"}`)).To(Equal("2"),
+				"the first one, and this one: no session outlives the files that it began with")
 			conn, err := tls.Dial("tcp", address(far.Far.Port),
 				&tls.Config{RootCAs: outerCA.pool(), ServerName: outerName, NextProtos: []string{"livecpm-relay/1"}})
 			Expect(err).NotTo(HaveOccurred(), "the far side shows a certificate of the new authority")

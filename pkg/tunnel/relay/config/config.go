@@ -47,9 +47,7 @@ type Config struct {
 type Near struct {
 	Port   int32       `json:"port"`
 	Routes []NearRoute `json:"routes"`
-	// RedialPause is how long connections of a route are refused after the other seed could not be reached or has said
-	// that nobody listens there. It is for dialers that try again at once, and for routes with a single target. Without
-	// it every connection is an attempt.
+	// RedialPause is the pause of all routes that have none of their own.
 	RedialPause metav1.Duration `json:"redialPause,omitzero"`
 }
 
@@ -59,6 +57,10 @@ type NearRoute struct {
 	// routes match, the first one wins.
 	InnerSNI []string `json:"innerSNI"`
 	Remote   Remote   `json:"remote"`
+	// RedialPause is how long connections of the route are refused after the other seed could not be reached or has
+	// said that nobody listens there. It is for dialers that try again at once, and for routes with a single target.
+	// Without it, and without one of the listener, every connection is an attempt.
+	RedialPause metav1.Duration `json:"redialPause,omitzero"`
 }
 
 // Remote is a route of the other seed's relay, as its gateway exposes it.

@@ -127,6 +127,8 @@ var _ = Describe("Config", func() {
 		Entry("target by address", func(c *config.Config) { c.Far.Routes[0].Target = "10.0.0.1:2380" }),
 		Entry("negative pause", func(c *config.Config) { c.Near[0].RedialPause.Duration = -1 },
 			"near[0].redialPause: Invalid value"),
+		Entry("negative pause of a route", func(c *config.Config) { c.Near[0].Routes[0].RedialPause.Duration = -1 },
+			"near[0].routes[0].redialPause: Invalid value"),
 		Entry("no certificate", func(c *config.Config) { c.TLS = config.TLS{} },
 			"tls.caFile: Required value", "tls.certFile: Required value", "tls.keyFile: Required value"),
 		Entry("negative limits", func(c *config.Config) {

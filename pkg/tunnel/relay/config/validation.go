@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -28,10 +29,7 @@ func Validate(cfg *Config) field.ErrorList {
 		path := field.NewPath("near").Index(i)
 		usePort(near.Port, path.Child("port"))
 		allErrs = append(allErrs, validateNearRoutes(near.Routes, path.Child("routes"))...)
-		if near.RedialPause.Duration < 0 {
-			allErrs = append(allErrs,
-				field.Invalid(path.Child("redialPause"), near.RedialPause.Duration.String(), "must not be negative"))
-		}
+		allErrs = append(allErrs, validatePause(near.RedialPause, path.Child("redialPause"))...)
 	}
 	far := field.NewPath("far")
 	if cfg.Far.Port != 0 {
@@ -83,12 +81,20 @@ func validateNearRoutes(routes []NearRoute, path *field.Path) field.ErrorList {
 		if net.ParseIP(route.Remote.Host) == nil {
 			allErrs = append(allErrs, validateServerName(route.Remote.Host, remote.Child("host"))...)
 		}
+		allErrs = append(allErrs, validatePause(route.RedialPause, path.Child("redialPause"))...)
 		allErrs = append(allErrs, pod.ValidatePort(route.Remote.Port, remote.Child("port"))...)
 		if route.Remote.Host != "" { // its absence is reported once, above
 			allErrs = append(allErrs, validateServerName(route.Remote.ServerName, remote.Child("serverName"))...)
 		}
 	}
 	return allErrs
+}
+
+func validatePause(pause metav1.Duration, path *field.Path) field.ErrorList {
+	if pause.Duration < 0 {
+		return field.ErrorList{field.Invalid(path, pause.Duration.String(), "must not be negative")}
+	}
+	return nil
 }
 
 // validateInnerSNI checks the server names of one route; seen are those of the routes before it that compete with it.
