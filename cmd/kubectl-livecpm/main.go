@@ -26,5 +26,5 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	code := app.Run(ctx, app.Streams{Out: os.Stdout, Err: os.Stderr}, os.Args[1:])
 	stop()
-	os.Exit(code)
+	os.Exit(int(code))
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/livecpm/livecpm/pkg/cli/access"
+	"github.com/livecpm/livecpm/pkg/cli/document"
+	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 )
@@ -30,14 +32,14 @@ type Streams struct {
 }
 
 // Run runs the command that the arguments name and returns its exit code.
-func Run(ctx context.Context, streams Streams, args []string) int {
+func Run(ctx context.Context, streams Streams, args []string) exit.Code {
 	command := NewCommand(streams)
 	command.SetArgs(args)
 	err := command.ExecuteContext(ctx)
 	if err != nil && err.Error() != "" {
 		fmt.Fprintf(streams.Err, "error: %v\n", err)
 	}
-	return view.ExitCode(err)
+	return exit.Of(err)
 }
 
 // options are what all commands share.
@@ -47,11 +49,33 @@ type options struct {
 	clock    clock.WithTicker
 	interval time.Duration
 
+	color   colors
 	noColor bool
-	dryRun  bool
 	seeds   []string
+	access  string
+
+	// What follows is set by prepare: the format, what writes it if it is for programs, and whether changes are kept.
 	output  string
+	printer *document.Printer
+	dryRun  steer.DryRun
 }
+
+// The groups of the commands in the help, in their order.
+var groups = []*cobra.Group{
+	{ID: groupMove, Title: "Move a control plane:"},
+	{ID: groupLook, Title: "See what happens:"},
+	{ID: groupSteer, Title: "Steer a migration in flight:"},
+	{ID: groupSeeds, Title: "Whole seeds, upgrades and removals:"},
+	{ID: groupInstallation, Title: "The installation, and help:"},
+}
+
+const (
+	groupMove         = "move"
+	groupLook         = "look"
+	groupSteer        = "steer"
+	groupSeeds        = "seeds"
+	groupInstallation = "installation"
+)
 
 // NewCommand returns the command with all commands below it.
 func NewCommand(streams Streams) *cobra.Command {
@@ -61,46 +85,50 @@ func NewCommand(streams Streams) *cobra.Command {
 		Use:   "kubectl-livecpm",
 		Short: "Plan, start, watch, steer and verify live migrations of control planes",
 		Long: "Plan, start, watch, steer and verify live migrations of the control planes of Gardener shoots.\n\n" +
-			"The kubeconfig is that of the garden. What is in the seeds (etcd members, kube-apiserver pods, DNS " +
-			"records, agents) is\n" +
-			"shown if --seed-kubeconfig gives access to them; otherwise it is not known.",
+			"The kubeconfig is that of the garden, or gardenctl's, whatever is targeted. What is in the seeds (etcd " +
+			"members, kube-apiserver\n" +
+			"pods, DNS records, agents) is shown if there is access to them: seeds that are shoots give it by " +
+			"themselves (--seed-access),\n" +
+			"others need --seed-kubeconfig or LIVECPM_SEED_KUBECONFIGS. Otherwise it is not known.\n\n" +
+			"All commands end with one of these exit codes:\n\n" + exit.Help(),
 		Example: example(
 			"%[1]s plan live                          # which seeds are suitable, and what is in the way",
 			"%[1]s start live --to seed-b --watch",
 			"%[1]s status live --timeout 1h           # wait until it ends",
+			"%[1]s status live --for 6 --wait=false   # is step 6 done?",
 		),
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: Name},
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: Name},
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(command *cobra.Command, _ []string) error { return o.prepare(command) },
 	}
 	command.SetOut(streams.Out)
 	command.SetErr(streams.Err)
 	o.garden.AddTo(command)
 	flags := command.PersistentFlags()
-	flags.BoolVar(&o.noColor, "no-color", false,
-		"do not use colors; neither are they used if the output is not a terminal or if NO_COLOR is set")
 	flags.StringArrayVar(&o.seeds, "seed-kubeconfig", nil,
 		"kubeconfig of a seed, as in seed-a=/path; may be given for several seeds")
+	o.addSeedAccess(command)
+	o.addColor(command)
 
-	command.AddCommand(
-		newPlan(o), newStart(o),
-		newGet(o), newStatus(o), newList(o),
-		newPause(o), newResume(o), newRetry(o), newAbort(o),
-		newDrain(o),
-		newProbe(o), newVerify(o), newReport(o),
-	)
+	command.AddGroup(groups...)
+	group := func(id string, commands ...*cobra.Command) {
+		for _, each := range commands {
+			each.GroupID = id
+		}
+		command.AddCommand(commands...)
+	}
+	group(groupMove, newPlan(o), newStart(o), newProbe(o), newVerify(o))
+	group(groupLook, newGet(o), newList(o), newStatus(o), newEvents(o), newLogs(o), newHistory(o), newReport(o),
+		newDashboard(o))
+	group(groupSteer, newPause(o), newResume(o), newRetry(o), newAbort(o), newConfirmVersions(o))
+	group(groupSeeds, newDrain(o), newInFlight(o))
+	group(groupInstallation, newCheck(o), newVersion(o), newExplain(o), newDump(o))
+	command.SetHelpCommandGroupID(groupInstallation)
+	command.SetCompletionCommandGroupID(groupInstallation)
+	o.addKubectlCompletion(command)
 	complete(command, "namespace", o.namespaces)
 	return command
-}
-
-// steerer returns what writes to the garden.
-func (o *options) steerer(g *access.Garden) steer.Steerer {
-	return steer.Steerer{Client: g.Client, Clock: o.clock, DryRun: o.dryRun}
-}
-
-// addDryRun adds the flag that lets nothing be kept.
-func (o *options) addDryRun(command *cobra.Command, usage string) {
-	command.Flags().BoolVar(&o.dryRun, "dry-run", false, usage)
 }
 
 // terminal returns the width and height of the terminal that the output goes to, or false.
@@ -114,29 +142,8 @@ func (o *options) terminal() (width, height int, ok bool) {
 }
 
 func (o *options) view() view.Options {
-	width, _, ok := o.terminal()
-	return view.Options{Width: width, Color: ok && !o.noColor && os.Getenv("NO_COLOR") == "",
-		Wide: o.output == outputWide}
-}
-
-// report writes what a command has done.
-func (o *options) report(result steer.Result) {
-	if o.dryRun {
-		fmt.Fprintln(o.Out, "Dry run: nothing was kept.")
-	}
-	fmt.Fprintf(o.Out, "Before: %s\n", result.Before)
-	for _, done := range result.Done {
-		fmt.Fprintf(o.Out, "Done:   %s\n", done)
-	}
-	if result.After != "" {
-		fmt.Fprintf(o.Out, "After:  %s\n", result.After)
-	}
-	for _, not := range result.Not {
-		fmt.Fprintf(o.Out, "Not:    %s\n", not)
-	}
-	for _, next := range result.Next {
-		fmt.Fprintf(o.Out, "Next:   %s\n", next)
-	}
+	width, _, _ := o.terminal()
+	return view.Options{Width: width, Color: o.colored(), Wide: o.output == document.Wide, Zone: time.Local}
 }
 
 // example indents lines, in which %[1]s stands for the name of the plugin.

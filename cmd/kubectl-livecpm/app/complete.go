@@ -53,7 +53,7 @@ func completion(values completer) cobra.CompletionFunc {
 func (o *options) shoots(command *cobra.Command) ([]string, error) {
 	ctx, cancel := context.WithTimeout(contextOf(command), completionTimeout)
 	defer cancel()
-	g, err := o.garden.Connect()
+	g, err := o.garden.Connect(command.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (o *options) shoots(command *cobra.Command) ([]string, error) {
 func (o *options) seedNames(command *cobra.Command) ([]string, error) {
 	ctx, cancel := context.WithTimeout(contextOf(command), completionTimeout)
 	defer cancel()
-	g, err := o.garden.Connect()
+	g, err := o.garden.Connect(command.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (o *options) seedNames(command *cobra.Command) ([]string, error) {
 func (o *options) namespaces(command *cobra.Command) ([]string, error) {
 	ctx, cancel := context.WithTimeout(contextOf(command), completionTimeout)
 	defer cancel()
-	g, err := o.garden.Connect()
+	g, err := o.garden.Connect(command.Context())
 	if err != nil {
 		return nil, err
 	}

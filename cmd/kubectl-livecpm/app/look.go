@@ -12,6 +12,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/cli/access"
 	"github.com/livecpm/livecpm/pkg/cli/inspect"
 	"github.com/livecpm/livecpm/pkg/cli/steer"
+	"github.com/livecpm/livecpm/pkg/dns"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
@@ -21,22 +22,33 @@ type surroundings struct {
 	garden  *access.Garden
 	seeds   access.Seeds
 	members *inspect.Members
+	// credentials are what the garden is asked for to get into managed seeds; tried are those that it was asked for.
+	credentials access.Credentials
+	tried       map[string]bool
+	// forecast tells how long migrations take.
+	forecast *inspect.Forecast
 }
 
 // look looks at a migration once.
 type look func(context.Context) (summary.ControlPlane, error)
 
 // open connects to the garden and to the seeds. Close ends what was connected to.
-func (o *options) open() (*surroundings, error) {
-	g, err := o.garden.Connect()
+func (o *options) open(ctx context.Context) (*surroundings, error) {
+	seeds, credentials, err := o.openSeeds()
 	if err != nil {
 		return nil, err
 	}
-	seeds, err := access.OpenSeeds(o.seeds)
+	g, err := o.garden.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &surroundings{options: o, garden: g, seeds: seeds, members: inspect.NewMembers(seeds)}, nil
+	return &surroundings{options: o, garden: g, seeds: seeds, members: inspect.NewMembers(seeds),
+		credentials: credentials, tried: map[string]bool{}, forecast: o.forecast(g)}, nil
+}
+
+// forecast returns what tells how long migrations take, and asks name servers for it.
+func (o *options) forecast(g *access.Garden) *inspect.Forecast {
+	return &inspect.Forecast{Garden: g, NameServers: dns.NewNameServers(nil), Clock: o.clock}
 }
 
 // close closes the connections to etcd members.
@@ -62,12 +74,14 @@ func (s *surroundings) lookAtAll(name string) look {
 			return w, err
 		}
 		migration := summary.Summarize(w.Shoot, w.Now.Time)
+		s.reach(ctx, migration.Source, migration.Destination)
 		w.Seeds = inspect.ControlPlanes(ctx, s.seeds, w.Shoot, migration.Source, migration.Destination)
 		inspect.FillMembers(w.Seeds, s.members.Ask(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(w.Shoot),
 			migration.Source, migration.Destination))
 		if store, err := steer.DefaultCountsStore(); err == nil {
 			w.Probe = store.Read(steer.CountsKey(s.garden.Host, w.Shoot), w.Now.Time)
 		}
+		w.Expected = s.forecast.Of(ctx, w.Shoot, w.Seeds)
 		return w, nil
 	}
 }

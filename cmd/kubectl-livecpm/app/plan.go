@@ -7,10 +7,16 @@ import (
 	"context"
 	"errors"
 
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/spf13/cobra"
+	"k8s.io/utils/ptr"
 
+	"github.com/livecpm/livecpm/pkg/cli/document"
+	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/inspect"
+	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/cli/view"
+	"github.com/livecpm/livecpm/pkg/dns"
 )
 
 func newPlan(o *options) *cobra.Command {
@@ -20,7 +26,10 @@ func newPlan(o *options) *cobra.Command {
 		Short: "Check whether a shoot is ready for a live migration, and show what would happen",
 		Long: "Check whether a shoot is ready for a live migration. The plan shows every prerequisite with what was " +
 			"seen, the steps with\n" +
-			"how long they may take, and the next command. Without --to it compares the seeds. It writes nothing.\n\n" +
+			"how long they may take, and the next command. Without --to it compares the seeds. It writes nothing,\n" +
+			"except with --probe: then it asks the agents of both seeds, by an annotation on their Seeds, to probe " +
+			"the connection\nbetween them, and waits for what they find. That needs the permission to patch " +
+			"Seeds.\n\n" +
 			"A check that cannot be made from here is Unknown; the agents make it before the migration begins.\n" +
 			"The exit code is 1 if the shoot is not ready to migrate.",
 		Example: example(
@@ -28,30 +37,43 @@ func newPlan(o *options) *cobra.Command {
 			"%[1]s plan live --to seed-b",
 			"%[1]s plan live --to seed-b --seed-kubeconfig seed-a=a.yaml --seed-kubeconfig seed-b=b.yaml   # with "+
 				"etcd and agents",
+			"%[1]s plan live --to seed-b --probe     # with relays, through both gateways",
 			"%[1]s plan live -o json | jq .canGo",
 		),
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			if err := o.checkOutput(); err != nil {
-				return err
-			}
 			p, err := o.plan(command.Context(), args[0], f)
 			if err != nil {
 				return err
 			}
-			if err := o.print(p, func() string { return p.Text(o.view()) }); err != nil {
+			if err := o.print(planDocument(p), func() string { return p.Text(o.view()) }); err != nil {
 				return err
 			}
-			if !p.CanGo {
-				return &view.ExitError{Code: view.ExitFailed}
-			}
-			return nil
+			return exit.Answer(p.CanGo).Err()
 		},
 	}
 	o.addPlanFlags(command, f)
+	command.Flags().BoolVar(&f.probe, "probe", false,
+		"let the agents of both seeds probe the connection between them before, through the gateways and relays that "+
+			"a migration takes")
 	completeArgument(command, o.shoots)
 	o.addOutput(command)
+	o.addDryRun(command)
 	return command
+}
+
+// planDocument names the seeds that are suitable, the best first.
+func planDocument(p view.Plan) document.Document {
+	answer := document.Document{Kind: document.Plan, Value: p}
+	for _, candidate := range p.Candidates {
+		if candidate.Fit {
+			answer.Names = append(answer.Names, seedName(candidate.Seed))
+		}
+	}
+	if len(p.Candidates) == 0 && p.CanGo {
+		answer.Names = []string{seedName(p.Destination)}
+	}
+	return answer
 }
 
 // planFlags are what a plan is made for.
@@ -60,6 +82,8 @@ type planFlags struct {
 	to string
 	// permitsWorkers is what the user says of the agents.
 	permitsWorkers bool
+	// probe asks for a probe of the connection between the seeds.
+	probe bool
 }
 
 func (o *options) addPlanFlags(command *cobra.Command, f *planFlags) {
@@ -71,7 +95,7 @@ func (o *options) addPlanFlags(command *cobra.Command, f *planFlags) {
 }
 
 func (o *options) plan(ctx context.Context, name string, f *planFlags) (view.Plan, error) {
-	s, err := o.open()
+	s, err := o.open(ctx)
 	if err != nil {
 		return view.Plan{}, err
 	}
@@ -80,13 +104,38 @@ func (o *options) plan(ctx context.Context, name string, f *planFlags) (view.Pla
 	if err != nil {
 		return view.Plan{}, err
 	}
-	in, err := inspect.PlanReader{Garden: s.garden, Seeds: s.seeds, Members: s.members, Clock: o.clock}.
-		Read(ctx, shoot, f.to)
+	s.reach(ctx, ptr.Deref(shoot.Status.SeedName, ""), f.to)
+	probed, err := o.probeConnection(ctx, s, shoot, f)
 	if err != nil {
 		return view.Plan{}, err
 	}
-	in.PermitsWorkers = f.permitsWorkers
+	in, err := inspect.PlanReader{Garden: s.garden, Seeds: s.seeds, Members: s.members,
+		NameServers: dns.NewNameServers(nil), Clock: o.clock}.Read(ctx, shoot, f.to)
+	if err != nil {
+		return view.Plan{}, err
+	}
+	in.PermitsWorkers, in.Probed = f.permitsWorkers, probed
 	return inspect.Plan(in, f.to)
 }
+
+// probeConnection lets the agents probe the connection between the seeds, if that is asked for, and returns whether it
+// was. A shoot that is not in a seed, or stays in its seed, has none; the plan says so.
+func (o *options) probeConnection(
+	ctx context.Context, s *surroundings, shoot *gardencorev1beta1.Shoot, f *planFlags,
+) (bool, error) {
+	source := ptr.Deref(shoot.Status.SeedName, "")
+	switch {
+	case !f.probe:
+		return false, nil
+	case f.to == "":
+		return false, errNoSeedToProbe
+	case source == "" || source == f.to:
+		return false, nil
+	}
+	return !o.dry(), steer.ConnectionProbe{Client: s.garden.Client, Clock: o.clock, DryRun: o.dryRun, Out: o.Err}.
+		Do(ctx, source, f.to)
+}
+
+var errNoSeedToProbe = errors.New("--probe needs the seed to move to: give it with --to")
 
 var errNoSeed = errors.New("give the seed to move to with --to; `kubectl livecpm plan SHOOT` compares the seeds")

@@ -8,16 +8,20 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/spf13/cobra"
 
 	"github.com/livecpm/livecpm/pkg/cli/access"
+	"github.com/livecpm/livecpm/pkg/cli/document"
+	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
 const (
@@ -63,11 +67,11 @@ func newProbe(o *options) *cobra.Command {
 		),
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			if err := o.checkOutput(); err != nil {
-				return err
-			}
 			if err := f.validate(); err != nil {
 				return err
+			}
+			if o.dry() {
+				return o.wouldProbe(command.Context(), args[0], f)
 			}
 			return o.probe(command.Context(), args[0], f)
 		},
@@ -89,6 +93,7 @@ func newProbe(o *options) *cobra.Command {
 			"system's resolver)")
 	completeArgument(command, o.shoots)
 	o.addOutput(command)
+	o.addDryRun(command)
 	return command
 }
 
@@ -127,6 +132,60 @@ func (f *probeFlags) config() probe.Config {
 	}
 }
 
+// load is what a dry run of the probe shows.
+type load struct {
+	// Namespace and Shoot name the shoot.
+	Namespace string `json:"namespace"`
+	Shoot     string `json:"shoot"`
+	// WritesPerSecond, ReadsPerSecond and EventsPerSecond are the requests, Connections the kept connections that they
+	// share, Watches the long watches.
+	WritesPerSecond int `json:"writesPerSecond"`
+	ReadsPerSecond  int `json:"readsPerSecond"`
+	EventsPerSecond int `json:"eventsPerSecond"`
+	Connections     int `json:"connections"`
+	Watches         int `json:"watches"`
+	// Creates are what would be created, in the garden and in the shoot.
+	Creates []string `json:"creates"`
+}
+
+// wouldProbe shows the load and what it would create.
+func (o *options) wouldProbe(ctx context.Context, name string, f *probeFlags) error {
+	if o.dryRun == steer.DryRunServer {
+		return errors.New("the shoot's API server cannot be asked without credentials, and the garden issues these " +
+			"for real; use --dry-run=client")
+	}
+	g, err := o.garden.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	shoot, err := g.Shoot(ctx, name)
+	if err != nil {
+		return err
+	}
+	config := f.config()
+	would := load{Namespace: shoot.Namespace, Shoot: shoot.Name, WritesPerSecond: config.WritesPerSecond,
+		ReadsPerSecond: config.ReadsPerSecond, EventsPerSecond: config.EventsPerSecond,
+		Connections: config.KeptConnections, Watches: config.Watches,
+		Creates: []string{
+			"garden: shoots/adminkubeconfig of Shoot " + shoot.Namespace + "/" + shoot.Name,
+			"shoot: Namespace livecpm-probe-<run>, with a ServiceAccount, a Role, a RoleBinding, 2,000 ConfigMaps, " +
+				"Leases and Events in it",
+			"shoot: CustomResourceDefinition samples.run-<run>.probe.livecpm.gardener.cloud",
+		}}
+	return o.print(document.Document{Kind: document.Load, Value: would, Names: []string{shootName(name)}},
+		func() string {
+			var out strings.Builder
+			out.WriteString("Dry run (client): nothing was sent.\n")
+			fmt.Fprintf(&out, "Load:   %d writes, %d reads and %d Events a second over %d kept connections, with %d "+
+				"watches\n", would.WritesPerSecond, would.ReadsPerSecond, would.EventsPerSecond, would.Connections,
+				would.Watches)
+			for _, create := range would.Creates {
+				out.WriteString("Create: " + create + "\n")
+			}
+			return out.String()
+		})
+}
+
 // probed is what probe shows to programs.
 type probed struct {
 	*probe.Result
@@ -137,7 +196,7 @@ type probed struct {
 }
 
 func (o *options) probe(ctx context.Context, name string, f *probeFlags) error {
-	g, err := o.garden.Connect()
+	g, err := o.garden.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -162,14 +221,28 @@ func (o *options) probe(ctx context.Context, name string, f *probeFlags) error {
 	result, runErr := steer.ProbeRun{
 		Load: load, Shoot: func(ctx context.Context) (*gardencorev1beta1.Shoot, error) { return g.Shoot(ctx, name) },
 		Duration: duration, UntilComplete: f.untilComplete, After: f.after, Every: f.every,
-		Publish: func(counts summary.Probe) error { return store.Write(key, counts) },
-		Clock:   o.clock, Out: o.Err,
+		Publish: publisher(store, key, load.Series),
+		Clock:   o.clock, Zone: time.Local, Out: o.Err,
 	}.Do(ctx)
 	runErr = errors.Join(runErr, store.Remove(key))
 	if result == nil {
 		return runErr
 	}
-	return o.probeResult(result, runErr)
+	return o.probeResult(name, result, runErr)
+}
+
+// publisher publishes the counts of the probe each time, and its course, which is longer, every few seconds.
+func publisher(store steer.CountsStore, key string, series func() *recording.Series) func(summary.Probe) error {
+	const every = 5 * time.Second
+	var last time.Time
+	return func(counts summary.Probe) error {
+		err := store.Write(key, counts)
+		if counts.Updated.Sub(last) < every {
+			return err
+		}
+		last = counts.Updated.Time
+		return errors.Join(err, store.WriteSeries(key, series()))
+	}
 }
 
 // probeConfig returns what the probe works with, and for how long: as long as the credentials for the shoot last, if
@@ -197,7 +270,7 @@ func (o *options) probeConfig(
 	// The garden may have given the credentials for a shorter time than they were asked for.
 	if left <= 0 {
 		return config, 0, fmt.Errorf("the garden gives credentials for the shoot until %s only, which is too short",
-			expires.UTC().Format(time.RFC3339))
+			o.view().Moment(expires))
 	}
 	_, _ = fmt.Fprintf(o.Err, "The load ends in %s at the latest: the credentials for the shoot expire.\n",
 		view.Duration(left))
@@ -205,20 +278,19 @@ func (o *options) probeConfig(
 }
 
 // probeResult prints what was measured. The error is that of the run.
-func (o *options) probeResult(result *probe.Result, runErr error) error {
+func (o *options) probeResult(name string, result *probe.Result, runErr error) error {
 	failures := result.Failures()
 	if failures == nil {
 		failures = []string{}
 	}
-	if err := o.print(probed{Result: result, Failures: failures, Details: result.Details},
-		func() string { return view.ProbeResult(result, o.view()) }); err != nil {
+	answer := document.Document{Kind: document.LoadResult,
+		Value: probed{Result: result, Failures: failures, Details: result.Details},
+		Names: []string{shootName(name)}}
+	if err := o.print(answer, func() string { return view.ProbeResult(result, o.view()) }); err != nil {
 		return errors.Join(runErr, err)
 	}
 	if runErr != nil {
 		return runErr
 	}
-	if len(failures) > 0 {
-		return &view.ExitError{Code: view.ExitFailed}
-	}
-	return nil
+	return exit.Answer(len(failures) == 0).Err()
 }

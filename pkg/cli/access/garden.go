@@ -8,6 +8,7 @@ package access
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 
 	authenticationv1alpha1 "github.com/gardener/gardener/pkg/apis/authentication/v1alpha1"
@@ -47,9 +48,18 @@ func (f *GardenFlags) AddTo(command *cobra.Command) {
 	clientcmd.BindOverrideFlags(&f.overrides, flags, clientcmd.RecommendedConfigOverrideFlags(""))
 }
 
-// Connect returns access to the garden.
-func (f *GardenFlags) Connect() (*Garden, error) {
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(f.rules, &f.overrides)
+// Connect returns access to the garden: by the flags, and without them to the one that gardenctl has targeted, if
+// KUBECONFIG is gardenctl's.
+func (f *GardenFlags) Connect(ctx context.Context) (*Garden, error) {
+	target, err := f.target()
+	if err != nil {
+		return nil, err
+	}
+	rules, overrides := *f.rules, f.overrides
+	if target != nil {
+		rules.ExplicitPath, overrides.CurrentContext = target.kubeconfig, target.context
+	}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&rules, &overrides)
 	config, err := loader.ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("failed to read the kubeconfig of the garden: %w", err)
@@ -63,7 +73,24 @@ func (f *GardenFlags) Connect() (*Garden, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to create a client for the garden: %w", err)
 	}
+	if target != nil && overrides.Context.Namespace == "" {
+		of, err := target.Namespace(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		if of != "" {
+			namespace = of
+		}
+	}
 	return &Garden{Client: c, Host: config.Host, Namespace: namespace}, nil
+}
+
+// target returns what gardenctl has targeted, unless a flag says where the garden is.
+func (f *GardenFlags) target() (*Target, error) {
+	if f.rules.ExplicitPath != "" || f.overrides.CurrentContext != "" || f.overrides.ClusterInfo.Server != "" {
+		return nil, nil
+	}
+	return ReadTarget(os.Getenv)
 }
 
 // Garden is access to the garden.
@@ -96,6 +123,11 @@ func (g *Garden) Migrated(ctx context.Context, namespace string) ([]gardencorev1
 	return slices.DeleteFunc(shoots, func(shoot gardencorev1beta1.Shoot) bool {
 		return !steps.Requested(&shoot) && len(steps.Conditions(&shoot)) == 0
 	}), nil
+}
+
+// AllShoots returns the shoots of all namespaces.
+func (g *Garden) AllShoots(ctx context.Context) ([]gardencorev1beta1.Shoot, error) {
+	return g.shoots(ctx, metav1.NamespaceAll)
 }
 
 func (g *Garden) shoots(ctx context.Context, namespace string) ([]gardencorev1beta1.Shoot, error) {

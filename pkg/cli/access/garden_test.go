@@ -70,7 +70,7 @@ contexts:
 			command := &cobra.Command{}
 			flags.AddTo(command)
 			Expect(command.ParseFlags(append([]string{"--kubeconfig", path}, args...))).To(Succeed())
-			return flags.Connect()
+			return flags.Connect(context.Background())
 		}
 
 		DescribeTable("namespace", func(expected string, args ...string) {

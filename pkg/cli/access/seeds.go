@@ -31,6 +31,8 @@ type Seed struct {
 	Reader client.Reader
 	// Dialer connects to pods.
 	Dialer PodDialer
+	// Logs reads logs of pods.
+	Logs PodLogs
 	// Config is how its API server is reached.
 	Config *rest.Config
 }
@@ -70,5 +72,5 @@ func openSeed(name string, config *rest.Config) (Seed, error) {
 	if err != nil {
 		return Seed{}, fmt.Errorf("failed to create a client for seed %s: %w", name, err)
 	}
-	return Seed{Reader: reader, Dialer: forwarder, Config: config}, nil
+	return Seed{Reader: reader, Dialer: forwarder, Logs: forwarder, Config: config}, nil
 }

@@ -78,6 +78,13 @@ var _ = Describe("Access", func() {
 		Expect(asked).To(BeNumerically("==", 3600))
 	})
 
+	It("should know both names, and none of what else is advertised", func() {
+		shoot.Status.AdvertisedAddresses = append(shoot.Status.AdvertisedAddresses,
+			gardencorev1beta1.ShootAdvertisedAddress{Name: "service-account-issuer", URL: "https://issuer.example"},
+			gardencorev1beta1.ShootAdvertisedAddress{Name: "external", URL: ":"})
+		Expect(access.Hosts(shoot)).To(Equal([]string{"api.live.example", "api.live.internal.example"}))
+	})
+
 	It("should take the internal name if there is no other", func() {
 		shoot.Status.AdvertisedAddresses = shoot.Status.AdvertisedAddresses[:1]
 		Expect(access.PublicHost(shoot)).To(Equal("api.live.internal.example"))

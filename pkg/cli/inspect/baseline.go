@@ -24,6 +24,8 @@ type Baseline struct {
 	Secrets []SecretDigest `json:"secrets"`
 	// ClusterIDs identify the etcd clusters.
 	ClusterIDs map[string]string `json:"clusterIDs"`
+	// Members are the names of the members of each cluster; nil in a baseline of an older plugin.
+	Members map[string][]string `json:"members,omitempty"`
 }
 
 // Write writes the baseline to a file that does not exist yet: it cannot be made again once the migration has begun.

@@ -20,14 +20,15 @@ import (
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/utils/kubernetes/health"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/cli/access"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // lookTimeout bounds a look at one seed. The screen must not stand still because a seed does not answer.
@@ -85,6 +86,10 @@ func controlPlane(ctx context.Context, reader client.Reader, name, namespace str
 		out.Agent.Desired += ptr.Deref(agent.Spec.Replicas, 1)
 		out.Agent.Ready += agent.Status.ReadyReplicas
 	}
+	// Who may not read it sees the rest.
+	if lease, err := lease(ctx, reader, configv1alpha1.DefaultLeaseName); err == nil && lease != nil {
+		out.Agent.Led = ledAt(lease)
+	}
 	for _, etcd := range etcds.Items {
 		view := summary.Etcd{
 			Name:                    etcd.Name,
@@ -106,13 +111,18 @@ func controlPlane(ctx context.Context, reader client.Reader, name, namespace str
 			pod.Labels[v1beta1constants.LabelRole] == v1beta1constants.LabelAPIServer
 	})
 	for _, record := range records.Items {
-		// Those of the etcd members are no names of the shoot.
-		if record.Labels[exposure.LabelKey] != exposure.LabelValue {
-			out.Records = append(out.Records, summary.Record{Name: record.Spec.Name, Values: record.Spec.Values})
-		}
+		out.Records = append(out.Records, summary.Record{Name: record.Spec.Name, Values: record.Spec.Values})
 	}
 	slices.SortFunc(out.Records, func(a, b summary.Record) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil
+}
+
+// ledAt returns when the lease was held for the last time, as far as it tells.
+func ledAt(lease *coordinationv1.Lease) *metav1.Time {
+	if lease.Spec.RenewTime == nil {
+		return nil
+	}
+	return new(metav1.NewTime(lease.Spec.RenewTime.Time))
 }
 
 func podsOf(pods *corev1.PodList, wanted func(corev1.Pod) bool) []summary.Pod {

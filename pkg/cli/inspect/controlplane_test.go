@@ -6,6 +6,7 @@ package inspect_test
 import (
 	"context"
 	"errors"
+	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -14,10 +15,15 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/cli/access"
 	"github.com/livecpm/livecpm/pkg/cli/inspect"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
@@ -69,16 +75,32 @@ var _ = Describe("ControlPlanes", func() {
 					Spec: extensionsv1alpha1.DNSRecordSpec{Name: "api.live.example.org",
 						Values: []string{"10.0.0.1"}},
 				},
-				&extensionsv1alpha1.DNSRecord{
-					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "etcd",
-						Labels: map[string]string{"app.kubernetes.io/part-of": "livecpm"}},
-					Spec: extensionsv1alpha1.DNSRecordSpec{Name: "etcd.example.org"},
-				},
 				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shoot--demo--other", Name: "kube-apiserver-x",
 					Labels: map[string]string{"app": "kubernetes", "role": "apiserver"}}},
 			)
 		}
 	)
+
+	It("should see when an agent led for the last time, and the rest without it", func() {
+		led := metav1.NewMicroTime(time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC))
+		lease := func(at *metav1.MicroTime) *coordinationv1.Lease {
+			return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: configv1alpha1.DefaultLeaseNamespace,
+				Name: configv1alpha1.DefaultLeaseName}, Spec: coordinationv1.LeaseSpec{RenewTime: at}}
+		}
+		look := func(reader client.Reader) summary.Seed {
+			return inspect.ControlPlanes(ctx, access.Seeds{"seed-a": {Reader: reader}}, shoot, "seed-a")[0]
+		}
+		Expect(look(builder().WithObjects(lease(&led)).Build()).Agent.Led.Time).To(BeTemporally("==", led.Time))
+		Expect(look(builder().WithObjects(lease(nil)).Build()).Agent.Led).To(BeNil())
+
+		forbidden := interceptor.NewClient(builder().WithObjects(lease(&led)).Build(), interceptor.Funcs{
+			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+				return apierrors.NewForbidden(coordinationv1.Resource("leases"), "livecpm-agent", errors.New("no"))
+			}})
+		seen := look(forbidden)
+		Expect(seen.Agent.Led).To(BeNil())
+		Expect(seen.Etcds).To(HaveLen(1))
+	})
 
 	It("should see what is of the shoot, and nothing else", func() {
 		seeds := access.Seeds{"seed-a": {Reader: builder().Build()}}

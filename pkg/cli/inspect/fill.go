@@ -6,7 +6,6 @@ package inspect
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"k8s.io/utils/ptr"
 
@@ -16,7 +15,8 @@ import (
 )
 
 // FillMembers replaces what etcd-druid reports on the members by what they say themselves. The cluster is one, wherever
-// its members run; each is shown in the seed that its name begins with, and one that has no name yet in the last seed.
+// its members run; each is shown in the seed whose Etcd gives it its name, and one that has no name yet in the last
+// seed.
 func FillMembers(seeds []summary.Seed, etcds []Etcd) {
 	for _, etcd := range etcds {
 		var own []*summary.Etcd
@@ -56,7 +56,7 @@ func FillMembers(seeds []summary.Seed, etcds []Etcd) {
 		for _, member := range members {
 			home := own[len(own)-1]
 			for _, view := range own {
-				if view.MemberNamePrefix != "" && strings.HasPrefix(member.Name, view.MemberNamePrefix+"-"+view.Name) {
+				if _, ok := naming.OrdinalOf(member.Name, view.MemberNamePrefix, etcd.Role); ok {
 					home = view
 				}
 			}

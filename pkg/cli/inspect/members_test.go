@@ -176,6 +176,16 @@ var _ = Describe("FillMembers", func() {
 		}
 	})
 
+	It("should show members without a prefix in the seed whose Etcd is older than that", func() {
+		seeds[0].Etcds[0].MemberNamePrefix = ""
+		inspect.FillMembers(seeds, []inspect.Etcd{{Role: "main", Inspection: etcdclient.Inspection{
+			ClusterID: 7, Members: []etcdclient.MemberInspection{member(1, 1, 42, "etcd-main-0"),
+				member(2, 1, 42, "seed-b-etcd-main-0")},
+		}}})
+		Expect(seeds[0].Etcds[0].Members).To(ConsistOf(HaveField("Name", "etcd-main-0")))
+		Expect(seeds[1].Etcds[0].Members).To(ConsistOf(HaveField("Name", "seed-b-etcd-main-0")))
+	})
+
 	It("should show each member in its seed, with what it says", func() {
 		learner := member(3, 1, 40, "seed-b-etcd-main-0")
 		learner.Learner = true

@@ -15,6 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livecpm/livecpm/pkg/cli/view"
+	"github.com/livecpm/livecpm/pkg/migration/expected"
+	"github.com/livecpm/livecpm/pkg/migration/history"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/preflight"
@@ -48,8 +50,12 @@ type PlanInput struct {
 	// Bastions and ManagedSeeds are the names of those that refer to the shoot.
 	Bastions     []string `json:"bastions,omitempty"`
 	ManagedSeeds []string `json:"managedSeeds,omitempty"`
+	// ExposureClass is the one that the shoot asks for; nil if it asks for none.
+	ExposureClass *gardencorev1beta1.ExposureClass `json:"exposureClass,omitempty"`
 	// PermitsWorkers is what the user says: that the agents permit shoots with workers.
 	PermitsWorkers bool `json:"permitsWorkers,omitempty"`
+	// Probed reports that a probe of the connection between the seeds was asked for, and has ended or was given up.
+	Probed bool `json:"probed,omitempty"`
 	// MissingPolicies are the objects of the gate that are not there.
 	MissingPolicies []string `json:"missingPolicies,omitempty"`
 	// Unreadable says why the user cannot make a check.
@@ -59,6 +65,10 @@ type PlanInput struct {
 	Etcds []preflight.EtcdView `json:"-"`
 	// EtcdsUnasked says why the members could not be asked.
 	EtcdsUnasked string `json:"etcdsUnasked,omitempty"`
+	// Past are the migrations that were recorded; empty if there are none, or if the user may not read them.
+	Past []history.Record `json:"past,omitempty"`
+	// TTLs are what name servers say about the shoot's DNS records.
+	TTLs []RecordTTL `json:"ttls,omitempty"`
 	// Views are the seeds as far as the user has access to them.
 	Views []summary.Seed `json:"views,omitempty"`
 }
@@ -67,7 +77,8 @@ type PlanInput struct {
 // destination it looks for one. The checks are those of pkg/preflight, which the agents make as well.
 func Plan(in PlanInput, destination string) (view.Plan, error) {
 	source := ptr.Deref(in.Shoot.Status.SeedName, "")
-	out := view.Plan{Namespace: in.Shoot.Namespace, Shoot: in.Shoot.Name, Source: source, Steps: expected()}
+	out := view.Plan{Namespace: in.Shoot.Namespace, Shoot: in.Shoot.Name, Source: source}
+	in.expect(&out, destination)
 	if source == "" {
 		//nolint:staticcheck // It begins with a kind.
 		return out, fmt.Errorf("Shoot %s/%s is not in a seed yet; wait until it is created", in.Shoot.Namespace,
@@ -100,6 +111,7 @@ func Plan(in PlanInput, destination string) (view.Plan, error) {
 		return out, err
 	}
 	out.Checks = checks
+	in.expect(&out, destination)
 	out.CanGo = out.Destination != "" && len(obstacles(checks)) == 0
 	out.Next = next(out, in)
 	return out, nil
@@ -124,16 +136,28 @@ func next(p view.Plan, in PlanInput) string {
 
 func stateOf(in PlanInput) summary.State { return summary.Summarize(in.Shoot, in.Now.Time).State }
 
-func expected() []view.PlannedStep {
-	var out []view.PlannedStep
-	for _, step := range steps.Table() {
-		out = append(out, view.PlannedStep{
+// expect writes into the plan how long the steps take on the way to the destination.
+func (in PlanInput) expect(out *view.Plan, destination string) {
+	facts := expected.NewLandscape(in.Seeds, in.Past).Facts(in.Shoot, out.Source, destination)
+	for _, record := range in.TTLs {
+		facts.TTL = max(facts.TTL, record.TTL.Duration)
+	}
+	for _, etcd := range in.Etcds {
+		for _, member := range etcd.Members {
+			facts.Database = max(facts.Database, member.DBSize)
+		}
+	}
+	all := facts.Plan()
+	out.Steps, out.ExpectedSeconds, out.Basis = nil, all.Seconds, all.Basis
+	for i, step := range steps.Table() {
+		out.Steps = append(out.Steps, view.PlannedStep{
 			Condition: step.String(), Owner: step.Owner, Title: step.Title,
-			ExpectedSeconds: step.Expected.Seconds(), DeadlineSeconds: step.Deadline.Seconds(),
-			Abortable: step.Abortable, PointOfNoReturn: step.PointOfNoReturn,
+			ExpectedSeconds: all.Steps[i].Seconds, WaitSeconds: all.Steps[i].WaitSeconds,
+			Basis: all.Steps[i].Basis, Samples: all.Steps[i].Samples,
+			DeadlineSeconds: step.Deadline.Seconds(),
+			Abortable:       step.Abortable, PointOfNoReturn: step.PointOfNoReturn,
 		})
 	}
-	return out
 }
 
 func (in PlanInput) seed(name string) (*gardencorev1beta1.Seed, error) {

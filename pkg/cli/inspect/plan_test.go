@@ -25,11 +25,17 @@ import (
 	"github.com/livecpm/livecpm/pkg/cli/access"
 	"github.com/livecpm/livecpm/pkg/cli/inspect"
 	"github.com/livecpm/livecpm/pkg/cli/view"
+	"github.com/livecpm/livecpm/pkg/dns"
+	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/test/calls"
+	"github.com/livecpm/livecpm/test/seedlook"
 )
+
+// looked is when the agents have looked at their seeds, and somebody makes a plan.
+var looked = time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC)
 
 func newSeed(name string) gardencorev1beta1.Seed {
 	out := gardencorev1beta1.Seed{
@@ -53,6 +59,7 @@ func newSeed(name string) gardencorev1beta1.Seed {
 		out.Status.Conditions = append(out.Status.Conditions,
 			gardencorev1beta1.Condition{Type: condition, Status: gardencorev1beta1.ConditionTrue})
 	}
+	seedlook.InOrder(&out, looked)
 	return out
 }
 
@@ -89,7 +96,7 @@ func seen(name string, ready int32) summary.Seed {
 // fit returns an input with which the shoot can go from seed-a to seed-b.
 func fit() inspect.PlanInput {
 	return inspect.PlanInput{
-		Now:           metav1.NewTime(time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC)),
+		Now:           metav1.NewTime(looked),
 		Shoot:         newShoot(),
 		Seeds:         []gardencorev1beta1.Seed{newSeed("seed-a"), newSeed("seed-b")},
 		ShootsPerSeed: map[string]int{"seed-a": 5, "seed-b": 9},
@@ -122,12 +129,50 @@ var _ = Describe("Plan", func() {
 				left = append(left, check.Name)
 			}
 		}
-		Expect(left).To(ConsistOf(steps.EtcdSpace, steps.EtcdIntegrity, steps.EtcdDefragmentation, steps.EtcdSize,
-			preflight.EtcdMemberNames, preflight.SpecReconciled))
+		Expect(left).To(ConsistOf(steps.AgentProtocol, steps.EtcdSpace, steps.EtcdIntegrity, steps.EtcdDefragmentation,
+			steps.EtcdSize, preflight.EtcdMemberNames, preflight.SpecReconciled, inspect.CheckFormerTTL))
 		Expect(names).To(ContainElements(preflight.HighAvailability, steps.GardenletVersion, preflight.RegionDistance,
 			steps.EtcdQuorum, steps.EtcdHealth, preflight.EtcdMemberPrefix,
 			inspect.CheckFreeCapacity, inspect.CheckGatePolicies, inspect.CheckAgentsReady))
 	})
+
+	It("should show what the agents have found out in their seeds, before anything is asked for", func() {
+		p, err := inspect.Plan(fit(), "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(find(p, preflight.ClusterDNS).Status).To(Equal(view.Pass))
+		Expect(find(p, preflight.DNSAccess).Evidence).To(ContainSubstring("internal.example.org"))
+
+		in := fit()
+		seedlook.Say(&in.Seeds[0], seedfacts.AnnotationClusterDNS, seedfacts.ClusterDNS{
+			Looked: seedfacts.Looked{LookedAt: metav1.NewTime(looked)}, Problem: "it does not know canary"})
+		delete(in.Seeds[1].Annotations, seedfacts.AnnotationDNSAccess)
+		p, err = inspect.Plan(in, "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.CanGo).To(BeFalse())
+		Expect(find(p, preflight.ClusterDNS).Status).To(Equal(view.Fail))
+		Expect(find(p, preflight.DNSAccess).Status).To(Equal(view.Unknown))
+	})
+
+	DescribeTable("the TTL of the records", func(status view.Status, evidence string, ttls ...inspect.RecordTTL) {
+		in := fit()
+		in.TTLs = ttls
+		p, err := inspect.Plan(in, "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.CanGo).To(BeTrue(), "it holds nothing")
+		check := find(p, inspect.CheckFormerTTL)
+		Expect(check.Status).To(Equal(status))
+		Expect(check.Evidence).To(ContainSubstring(evidence))
+	},
+		Entry("no record", view.Unknown, "advertises no address with a DNS record"),
+		Entry("two records", view.Pass, "caches keep the source's address for up to 5m0s (api.a: 2m0s; api.b: 5m0s)",
+			inspect.RecordTTL{Name: "api.a", TTL: metav1.Duration{Duration: 2 * time.Minute}},
+			inspect.RecordTTL{Name: "api.b", TTL: metav1.Duration{Duration: 5 * time.Minute}}),
+		Entry("a silent server", view.Pass, "(api.a: 2m0s, without an answer of 10.0.0.53:53)",
+			inspect.RecordTTL{Name: "api.a", TTL: metav1.Duration{Duration: 2 * time.Minute}, Silent: "10.0.0.53:53"}),
+		Entry("nobody answers", view.Unknown, "the TTL of DNS record api.b is not known here: timeout",
+			inspect.RecordTTL{Name: "api.a", TTL: metav1.Duration{Duration: 2 * time.Minute}},
+			inspect.RecordTTL{Name: "api.b", Unknown: "timeout"}),
+	)
 
 	It("should judge the etcds as the agents do if their members were asked", func() {
 		in := fit()
@@ -216,6 +261,21 @@ var _ = Describe("Plan", func() {
 			view.Fail, func(in *inspect.PlanInput) { in.Bastions = []string{"cli"} }),
 		Entry("a seed", preflight.NotASeed,
 			view.Fail, func(in *inspect.PlanInput) { in.ManagedSeeds = []string{"live"} }),
+		Entry("a seed that somebody has set up by hand", preflight.NotASeed,
+			view.Fail, func(in *inspect.PlanInput) {
+				in.Shoot.Status.ClusterIdentity = new("cluster")
+				in.Seeds = append(in.Seeds, gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "in-it"},
+					Status: gardencorev1beta1.SeedStatus{ClusterIdentity: new("cluster")}})
+			}),
+		Entry("agents of distant releases", steps.AgentProtocol,
+			view.Fail, func(in *inspect.PlanInput) {
+				metav1.SetMetaDataAnnotation(&in.Seeds[0].ObjectMeta, steps.SeedAnnotationProtocols, "1")
+				metav1.SetMetaDataAnnotation(&in.Seeds[1].ObjectMeta, steps.SeedAnnotationProtocols, "2-3")
+			}),
+		Entry("no agent in the destination", steps.AgentProtocol,
+			view.Unknown, func(in *inspect.PlanInput) {
+				metav1.SetMetaDataAnnotation(&in.Seeds[0].ObjectMeta, steps.SeedAnnotationProtocols, "1")
+			}),
 		Entry("versions", steps.GardenletVersion,
 			view.Fail, func(in *inspect.PlanInput) { in.Seeds[1].Status.Gardener.Version = "v1.150.1" }),
 		Entry("no version", steps.GardenletVersion,
@@ -236,8 +296,8 @@ var _ = Describe("Plan", func() {
 			in.Views[0].Etcds[0].Members[1].Status, in.Views[0].Etcds[0].Members[2].Status = "NotReady", "Unknown"
 		}),
 		Entry("no etcd", steps.EtcdQuorum, view.Unknown, func(in *inspect.PlanInput) { in.Views[0].Etcds = nil }),
-		Entry("no prefix", preflight.EtcdMemberPrefix,
-			view.Fail, func(in *inspect.PlanInput) { in.Views[0].Etcds[0].MemberNamePrefix = "" }),
+		Entry("the prefix of the destination", preflight.EtcdMemberPrefix,
+			view.Fail, func(in *inspect.PlanInput) { in.Views[0].Etcds[0].MemberNamePrefix = "seed-b" }),
 		Entry("in flight", inspect.CheckNotUnderWay, view.Fail, func(in *inspect.PlanInput) {
 			in.Shoot.Annotations = map[string]string{steps.AnnotationIntent: "true"}
 			in.Shoot.Spec.SeedName = new("seed-b")
@@ -247,6 +307,15 @@ var _ = Describe("Plan", func() {
 		Entry("aborted on the way to another seed", inspect.CheckNotUnderWay,
 			view.Fail, func(in *inspect.PlanInput) { abort(in, "seed-c") }),
 	)
+
+	It("should let a shoot go whose Etcds are older than the prefix", func() {
+		in := fit()
+		in.Views[0].Etcds[0].MemberNamePrefix = ""
+		p, err := inspect.Plan(in, "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.CanGo).To(BeTrue())
+		Expect(find(p, preflight.EtcdMemberPrefix).Evidence).To(ContainSubstring("in the source have no prefix"))
+	})
 
 	It("should let an aborted migration begin again", func() {
 		in := fit()
@@ -345,7 +414,7 @@ var _ = Describe("A shoot with workers", func() {
 		in.Shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}, {Name: "b"}}
 		in.Shoot.Spec.Networking = &gardencorev1beta1.Networking{Nodes: new("10.250.0.0/16")}
 		for i := range in.Seeds {
-			metav1.SetMetaDataAnnotation(&in.Seeds[i].ObjectMeta, steps.SeedAnnotationTLSTermination, "true")
+			metav1.SetMetaDataAnnotation(&in.Seeds[i].ObjectMeta, seedfacts.AnnotationTLSTermination, "true")
 		}
 		return in
 	}
@@ -378,7 +447,7 @@ var _ = Describe("A shoot with workers", func() {
 		for value, status := range map[string]view.Status{"false": view.Fail, "": view.Unknown} {
 			for i := range in.Seeds {
 				if in.Seeds[i].Name == "seed-b" {
-					in.Seeds[i].Annotations = map[string]string{steps.SeedAnnotationTLSTermination: value}
+					in.Seeds[i].Annotations[seedfacts.AnnotationTLSTermination] = value
 				}
 			}
 			p, err := inspect.Plan(in, "seed-b")
@@ -416,6 +485,33 @@ var _ = Describe("PlanReader", func() {
 				Clock: testclock.NewFakePassiveClock(fit().Now.Time)}
 		}
 	)
+
+	It("should ask the name servers for the TTL of the records that Gardener manages", func() {
+		shoot := newShoot()
+		shoot.Status.AdvertisedAddresses = []gardencorev1beta1.ShootAdvertisedAddress{
+			{Name: "external", URL: "https://api.live.example.org"},
+			{Name: "internal", URL: "https://api.live.internal.example.org:443"},
+			{Name: "service-account-issuer", URL: "https://issuer.example.org"},
+		}
+		in, err := reader().Read(ctx, shoot, "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(in.TTLs).To(HaveExactElements(
+			inspect.RecordTTL{Name: "api.live.example.org", Unknown: "no name server is asked"},
+			inspect.RecordTTL{Name: "api.live.internal.example.org", Unknown: "no name server is asked"}))
+
+		asking := reader()
+		asking.NameServers = answering{
+			"api.live.example.org": {{Server: "a", TTL: time.Minute}, {Server: "b", TTL: 2 * time.Minute},
+				{Server: "c", Err: errors.New("silent")}},
+			"api.live.internal.example.org": {{Server: "a"}},
+		}
+		in, err = asking.Read(ctx, shoot, "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(in.TTLs).To(HaveExactElements(
+			inspect.RecordTTL{Name: "api.live.example.org", TTL: metav1.Duration{Duration: 2 * time.Minute},
+				Silent: "c"},
+			inspect.RecordTTL{Name: "api.live.internal.example.org", Unknown: "the name servers do not know it"}))
+	})
 
 	BeforeEach(func() {
 		denied = nil
@@ -486,3 +582,8 @@ var _ = Describe("PlanReader", func() {
 		Expect(err).To(MatchError("failed to list the Seeds: forbidden"))
 	})
 })
+
+// answering are name servers that say the same to every question for a name.
+type answering map[string][]dns.Answer
+
+func (a answering) Ask(_ context.Context, name, _ string) ([]dns.Answer, error) { return a[name], nil }

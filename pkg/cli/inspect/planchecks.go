@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livecpm/livecpm/pkg/cli/view"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/preflight"
@@ -63,6 +64,7 @@ func (in PlanInput) check(source, destination string) ([]view.Check, error) {
 		}
 		out = append(out, check)
 	}
+	out = append(out, in.judgeProtocol(w, source)...)
 	for _, name := range []preflight.Name{preflight.EtcdMemberPrefix, steps.EtcdQuorum, steps.EtcdHealth} {
 		if !w.EtcdsRead {
 			out = append(out, deferred(name, in.why(source)))
@@ -80,8 +82,17 @@ func (in PlanInput) check(source, destination string) ([]view.Check, error) {
 		out = append(out, deferred(name, why))
 	}
 	out = append(out, deferred(preflight.EtcdMemberNames, "only the configuration of the gardenlets shows this"))
-	return append(out, in.judgeFreeCapacity(destination), in.judgeGatePolicies(), in.judgeAgents(source, destination)),
-		nil
+	return append(out, in.tellFormerTTL(), in.judgeFreeCapacity(destination), in.judgeGatePolicies(),
+		in.judgeAgents(source, destination)), nil
+}
+
+// judgeProtocol returns what is left to the agents as long as that of the source has published nothing.
+func (in PlanInput) judgeProtocol(w preflight.Facts, source string) []view.Check {
+	if w.Protocols != (steps.Protocols{}) {
+		return nil
+	}
+	return []view.Check{deferred(steps.AgentProtocol,
+		fmt.Sprintf("the agent of seed %s has not published what it speaks", source))}
 }
 
 func deferred(name preflight.Name, why string) view.Check {
@@ -108,9 +119,12 @@ func (in PlanInput) preflightWorld(source, destination string) (preflight.Facts,
 
 	w := preflight.Facts{
 		Shoot: triggered, OwnSeed: source, Now: in.Now.Time, PermitsWorkers: in.PermitsWorkers,
+		Planned: ptr.Deref(in.Shoot.Spec.SeedName, "") != destination, Probed: in.Probed,
 		Bastions: in.Bastions, BastionsError: in.unreadable(preflight.Bastions),
 		ManagedSeeds: in.ManagedSeeds, ManagedSeedsError: in.unreadable(preflight.NotASeed),
-		RegionError: in.unreadable(preflight.RegionDistance),
+		HostedSeeds:   preflight.HostedSeeds(in.Shoot, in.Seeds),
+		RegionError:   in.unreadable(preflight.RegionDistance),
+		ExposureClass: in.ExposureClass, ExposureClassError: in.unreadable(preflight.ExposureClass),
 	}
 	for i := range in.Regions {
 		w.RegionConfigMaps = append(w.RegionConfigMaps, &in.Regions[i])
@@ -121,6 +135,10 @@ func (in PlanInput) preflightWorld(source, destination string) (preflight.Facts,
 			return w, err
 		}
 		*to = preflight.SeedView{Name: name, Seed: seed}
+	}
+	// What cannot be read is left to the agents.
+	if speaks, err := steps.ParseProtocols(w.Source.Seed.Annotations[steps.SeedAnnotationProtocols]); err == nil {
+		w.Protocols = speaks
 	}
 	if len(in.Etcds) > 0 {
 		w.EtcdsRead, w.Etcds = true, in.Etcds
@@ -194,7 +212,7 @@ func (in PlanInput) judgeFreeCapacity(destination string) view.Check {
 	switch {
 	case !limited:
 		return view.Check{Name: CheckFreeCapacity, Status: view.Pass,
-			Evidence: fmt.Sprintf("seed %s has %d shoots and no limit", destination, used)}
+			Evidence: fmt.Sprintf("seed %s has %s and no limit", destination, conditions.Count(used, "shoot"))}
 	case int64(used) >= allocatable.Value():
 		return view.Check{Name: CheckFreeCapacity, Status: view.Fail,
 			Evidence: fmt.Sprintf("seed %s has %d of at most %d shoots", destination, used, allocatable.Value()),

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/cli/access"
+	"github.com/livecpm/livecpm/pkg/dns"
 	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/pkg/preflight/gate"
 )
@@ -32,6 +33,8 @@ type PlanReader struct {
 	Seeds access.Seeds
 	// Members asks the etcd members in the seeds; nil to be content with what etcd-druid reports.
 	Members *Members
+	// NameServers are asked for the TTL of the shoot's DNS records; nil to ask none.
+	NameServers dns.NameServers
 	// Clock is the clock.
 	Clock clock.PassiveClock
 }
@@ -64,12 +67,17 @@ func (r PlanReader) Read(ctx context.Context, shoot *gardencorev1beta1.Shoot, de
 		preflight.RegionDistance: r.regions,
 		preflight.Bastions:       r.bastions,
 		preflight.NotASeed:       r.managedSeeds,
+		preflight.ExposureClass:  r.exposureClass,
 		CheckFreeCapacity:        r.usage,
 		CheckGatePolicies:        r.policies,
 	} {
 		if err := read(ctx, &in); err != nil {
 			in.Unreadable[name] = err.Error()
 		}
+	}
+	in.TTLs = ttls(ctx, r.NameServers, r.Clock, shoot)
+	if past, err := r.Garden.History(ctx); err == nil {
+		in.Past = past.Records
 	}
 	return in, nil
 }
@@ -129,6 +137,15 @@ func (r PlanReader) managedSeeds(ctx context.Context, in *PlanInput) error {
 		}
 	}
 	return nil
+}
+
+func (r PlanReader) exposureClass(ctx context.Context, in *PlanInput) error {
+	if in.Shoot.Spec.ExposureClassName == nil {
+		return nil
+	}
+	var err error
+	in.ExposureClass, err = preflight.ReadExposureClass(ctx, r.Garden.Client, in.Shoot)
+	return err
 }
 
 func (r PlanReader) usage(ctx context.Context, in *PlanInput) error {

@@ -15,7 +15,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livecpm/livecpm/pkg/cli/view"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/ownership"
+	"github.com/livecpm/livecpm/pkg/migration/pages"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/preflight"
@@ -188,7 +190,7 @@ func judgeHandedOver(in VerificationInput, destination string) view.Check {
 		return fail(remedy, "spec.seedName is %s, status.seedName %s", ptr.Deref(in.Shoot.Spec.SeedName, "empty"),
 			destination)
 	case in.Source != "" && in.Source == destination:
-		return fail("give the seed that it came from with --from",
+		return fail("give the seed that it came from with --source",
 			"the shoot is in seed %s, which was given as the source", destination)
 	case operation == nil:
 		return fail(remedy, "there is no last operation")
@@ -236,7 +238,8 @@ func judgeEtcdMembers(in VerificationInput, destination string) view.Check {
 			}
 		}
 		if len(etcd.Members) != voters {
-			bad = append(bad, fmt.Sprintf("%s has %d members instead of %d", etcd.Name, len(etcd.Members), voters))
+			bad = append(bad, fmt.Sprintf("%s has %s instead of %d", etcd.Name,
+				conditions.Count(len(etcd.Members), "member"), voters))
 		}
 		if before, ok := in.ClusterIDs[etcd.Name]; ok && before != etcd.ClusterID {
 			bad = append(bad, fmt.Sprintf("%s is cluster %s, and was %s before the migration", etcd.Name,
@@ -246,7 +249,7 @@ func judgeEtcdMembers(in VerificationInput, destination string) view.Check {
 			destination, etcd.ClusterID))
 	}
 	if len(bad) > 0 {
-		return fail("see docs/operations/recovery.md", "%s", strings.Join(bad, "; "))
+		return fail("see "+pages.Recovery, "%s", strings.Join(bad, "; "))
 	}
 	return pass("%s", strings.Join(fine, "; "))
 }
@@ -290,7 +293,7 @@ func judgeSourceEmpty(in VerificationInput, _ string) view.Check {
 			names += fmt.Sprintf(" and %d more", n-shown)
 		}
 		return fail("find out why these objects were left, then delete them by hand",
-			"seed %s holds %d objects of the shoot: %s", in.Source, n, names)
+			"seed %s holds %s of the shoot: %s", in.Source, conditions.Count(n, "object"), names)
 	}
 	return pass("seed %s holds nothing of the shoot", in.Source)
 }
@@ -317,7 +320,7 @@ func judgeSecrets(in VerificationInput, destination string) view.Check {
 	}
 	switch {
 	case len(in.Secrets) == 0:
-		return fail("see docs/operations/recovery.md", "seed %s has no persisted secret of the shoot", destination)
+		return fail("see "+pages.Recovery, "seed %s has no persisted secret of the shoot", destination)
 	case len(missing)+len(changed) > 0:
 		var parts []string
 		for what, names := range map[string][]string{"missing": missing, "changed": changed} {
@@ -326,7 +329,7 @@ func judgeSecrets(in VerificationInput, destination string) view.Check {
 			}
 		}
 		slices.Sort(parts)
-		return fail("if no rotation since then explains it, see docs/operations/recovery.md",
+		return fail("if no rotation since then explains it, see "+pages.Recovery,
 			"compared with %s, %s", in.KeptIn, strings.Join(parts, "; "))
 	case len(again) > 0:
 		return fail("check whether a rotation or a renewal since then explains it",
@@ -337,7 +340,7 @@ func judgeSecrets(in VerificationInput, destination string) view.Check {
 		return pass("%d secrets have the digests of %s, and none was issued since the migration began", len(in.Kept),
 			in.KeptIn)
 	}
-	return unknown("record the digests before a migration with --record, and compare with --baseline",
+	return unknown("record the digests before a migration (kubectl livecpm verify record), and compare with --baseline",
 		"none of %d secrets was issued since the migration began, but there is no copy to compare their content with",
 		len(in.Secrets))
 }
@@ -360,7 +363,7 @@ func persisted(shoot *gardencorev1beta1.Shoot) time.Time {
 
 func judgeDNS(in VerificationInput, destination string) view.Check {
 	if len(in.Records) == 0 {
-		return fail("see docs/operations/MigrateDNSRecords.md", "seed %s manages no DNS record of the shoot",
+		return fail("see "+pages.Base+"operations/MigrateDNSRecords.md", "seed %s manages no DNS record of the shoot",
 			destination)
 	}
 	var fine []string
@@ -393,7 +396,7 @@ func orNothing(values []string) string {
 
 func judgeBackup(in VerificationInput, destination string) view.Check {
 	if err := ownership.CheckBackupEntry(in.BackupEntry, destination, in.DestinationBucket); err != nil {
-		return fail("see docs/operations/MigrationCompleted.md", "%v", err)
+		return fail("see "+pages.OfStep(steps.Last()), "%v", err)
 	}
 	return pass("backup entry %s is in bucket %s and managed by seed %s", in.BackupEntry.Name, in.DestinationBucket,
 		destination)

@@ -111,7 +111,7 @@ func (r VerificationReader) readBackup(ctx context.Context, in *VerificationInpu
 
 func (r VerificationReader) readSource(ctx context.Context, in *VerificationInput) {
 	if in.Source == "" {
-		in.Unknown[CheckSourceEmpty] = "the Shoot does not say which seed it came from; give the seed with --from, " +
+		in.Unknown[CheckSourceEmpty] = "the Shoot does not say which seed it came from; give the seed with --source, " +
 			"and its kubeconfig"
 		return
 	}
@@ -253,7 +253,7 @@ func texts(addresses []netip.Addr) []string {
 func (r VerificationReader) Record(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Baseline, error) {
 	name, namespace := ptr.Deref(shoot.Status.SeedName, ""), v1beta1helper.ControlPlaneNamespaceForShoot(shoot)
 	out := Baseline{Namespace: shoot.Namespace, Shoot: shoot.Name, Seed: name, Recorded: r.Clock.Now().UTC(),
-		ClusterIDs: map[string]string{}}
+		ClusterIDs: map[string]string{}, Members: map[string][]string{}}
 	if ptr.Deref(shoot.Spec.SeedName, "") != name {
 		//nolint:staticcheck // It begins with a kind.
 		return out, fmt.Errorf("Shoot %s is on its way to seed %s: record the baseline before a migration",
@@ -271,7 +271,11 @@ func (r VerificationReader) Record(ctx context.Context, shoot *gardencorev1beta1
 		if etcd.Err != nil {
 			return out, etcd.Err
 		}
-		out.ClusterIDs[naming.EtcdName(etcd.Role)] = fmt.Sprintf("%x", etcd.Inspection.ClusterID)
+		name := naming.EtcdName(etcd.Role)
+		out.ClusterIDs[name] = fmt.Sprintf("%x", etcd.Inspection.ClusterID)
+		for _, member := range ticketMembers(etcd.Inspection) {
+			out.Members[name] = append(out.Members[name], member.Name)
+		}
 	}
 	return out, nil
 }

@@ -10,43 +10,48 @@ import (
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
+	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/migration/drain"
 )
 
 // Drain requests to move all shoots off the seed.
 func (s Steerer) Drain(ctx context.Context, seed *gardencorev1beta1.Seed) (Result, error) {
-	out := Result{Before: Drained(seed)}
+	out := s.result(seed, Drained(seed))
 	if drain.Requested(seed) {
-		return out, fmt.Errorf("a drain of %s is already requested; see kubectl livecpm drain %s --status",
+		return out, exit.Refused("a drain of %s is already requested; see kubectl livecpm drain status %s",
 			nameOf(seed), seed.Name)
 	}
-	if err := s.annotate(ctx, seed, map[string]string{drain.AnnotationDrain: "true"}); err != nil {
+	write, err := s.annotate(ctx, seed, map[string]string{drain.AnnotationDrain: "true"})
+	if err != nil {
 		return out, err
 	}
+	out.Writes = []Write{write}
 	out.After = Drained(seed)
 	out.Done = []string{set(drain.AnnotationDrain, "true")}
 	out.Not = []string{"no shoot was moved by this command: livecpm-controller-manager starts the migrations within " +
 		"its budget, if its drain is enabled"}
-	out.Next = []string{fmt.Sprintf("kubectl livecpm drain %s --status", seed.Name),
-		fmt.Sprintf("kubectl livecpm drain %s --cancel", seed.Name)}
+	out.Next = []string{"kubectl livecpm drain status " + seed.Name,
+		"kubectl livecpm drain cancel " + seed.Name}
 	return out, nil
 }
 
 // CancelDrain withdraws the request.
 func (s Steerer) CancelDrain(ctx context.Context, seed *gardencorev1beta1.Seed) (Result, error) {
-	out := Result{Before: Drained(seed)}
+	out := s.result(seed, Drained(seed))
 	was, ok := seed.Annotations[drain.AnnotationDrain]
 	if !ok {
-		return out, fmt.Errorf("no drain of %s is requested", nameOf(seed))
+		return out, exit.Refused("no drain of %s is requested", nameOf(seed))
 	}
-	if err := s.annotate(ctx, seed, map[string]string{drain.AnnotationDrain: ""}); err != nil {
+	write, err := s.annotate(ctx, seed, map[string]string{drain.AnnotationDrain: ""})
+	if err != nil {
 		return out, err
 	}
+	out.Writes = []Write{write}
 	out.After = Drained(seed)
 	out.Done = []string{removed(drain.AnnotationDrain, was)}
 	out.Not = []string{"migrations in flight continue; shoots that have moved stay where they are",
 		"the progress of the drain is kept: request it again, and it resumes"}
-	out.Next = []string{fmt.Sprintf("kubectl livecpm drain %s --status", seed.Name)}
+	out.Next = []string{"kubectl livecpm drain status " + seed.Name}
 	return out, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
 )
@@ -49,8 +50,9 @@ type ProbeRun struct {
 	Every time.Duration
 	// Publish takes the counts, for others to show.
 	Publish func(summary.Probe) error
-	// Clock is the clock.
+	// Clock is the clock, Zone the time zone in which it is written; nil for UTC.
 	Clock clock.WithTicker
+	Zone  *time.Location
 	// Out takes the progress.
 	Out io.Writer
 }
@@ -124,7 +126,7 @@ func (r ProbeRun) follow(ctx context.Context, begin time.Time) {
 }
 
 func (r ProbeRun) line(format string, args ...any) {
-	_, _ = fmt.Fprintf(r.Out, "%s  %s\n", r.Clock.Now().UTC().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+	_, _ = fmt.Fprintf(r.Out, "%s  %s\n", view.Options{Zone: r.Zone}.Clock(r.Clock.Now()), fmt.Sprintf(format, args...))
 }
 
 // Counts returns what is published about a running probe.

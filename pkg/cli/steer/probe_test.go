@@ -24,6 +24,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
 var begin = time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC)
@@ -217,6 +218,17 @@ var _ = Describe("Store", func() {
 		Expect(store.Remove(key)).To(Succeed())
 		Expect(store.Remove(key)).To(Succeed())
 		Expect(store.Read(key, begin)).To(BeNil())
+	})
+
+	It("should show others on the machine the course of a probe as well", func() {
+		Expect(store.ReadSeries(key)).To(BeNil())
+		Expect(store.WriteSeries(key, &recording.Series{Begin: begin, IntervalSeconds: 2,
+			Points: []recording.Point{{Writes: 7}}})).To(Succeed())
+		Expect(store.ReadSeries(key)).To(HaveValue(And(HaveField("IntervalSeconds", 2.0),
+			HaveField("Points", HaveLen(1)))))
+		Expect(store.Read(key, begin)).To(BeNil(), "it is no count")
+		Expect(store.Remove(key)).To(Succeed())
+		Expect(os.ReadDir(store.Folder)).To(BeEmpty())
 	})
 
 	It("should not take the file of a probe that was killed for one that runs", func() {

@@ -20,6 +20,7 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/drain"
@@ -35,8 +36,12 @@ var _ = Describe("Steerer", func() {
 		steerer steer.Steerer
 		// refusal is what the API server answers to the binding.
 		refusal error
+		// undone is what it answers to the second write of annotations.
+		undone error
 		// writes are the kinds of the writes in their order.
 		writes []string
+		// dryRuns tells of each of them whether nothing of it was to be kept.
+		dryRuns []bool
 
 		finish = func(until int) {
 			GinkgoHelper()
@@ -81,12 +86,16 @@ var _ = Describe("Steerer", func() {
 						options ...client.PatchOption) error {
 						data, err := patch.Data(object)
 						Expect(err).NotTo(HaveOccurred())
+						if undone != nil && len(writes) > 0 {
+							return undone
+						}
 						writes = append(writes, string(data))
+						dryRuns = append(dryRuns, len((&client.PatchOptions{}).ApplyOptions(options).DryRun) > 0)
 						return c.Patch(ctx, object, patch, options...)
 					},
 					SubResourcePatch: func(ctx context.Context, c client.Client, subResource string,
 						object client.Object,
-						patch client.Patch, _ ...client.SubResourcePatchOption) error {
+						patch client.Patch, options ...client.SubResourcePatchOption) error {
 						Expect(subResource).To(Equal("binding"))
 						if refusal != nil {
 							return refusal
@@ -94,12 +103,15 @@ var _ = Describe("Steerer", func() {
 						data, err := patch.Data(object)
 						Expect(err).NotTo(HaveOccurred())
 						writes = append(writes, "binding "+string(data))
-						return c.Patch(ctx, object, client.RawPatch(patch.Type(), data))
+						dry := (&client.SubResourcePatchOptions{}).ApplyOptions(options).DryRun
+						dryRuns = append(dryRuns, len(dry) > 0)
+						return c.Patch(ctx, object, client.RawPatch(patch.Type(), data),
+							&client.PatchOptions{DryRun: dry})
 					},
 				}).Build()
 			steerer = steer.Steerer{Client: c, Clock: clk}
 			Expect(c.Get(ctx, client.ObjectKeyFromObject(shoot), shoot)).To(Succeed())
-			writes = nil
+			writes, dryRuns = nil, nil
 		}
 		stored = func() *gardencorev1beta1.Shoot {
 			GinkgoHelper()
@@ -111,7 +123,7 @@ var _ = Describe("Steerer", func() {
 
 	BeforeEach(func() {
 		clk = testclock.NewFakeClock(time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC))
-		refusal = nil
+		refusal, undone = nil, nil
 		shoot = &gardencorev1beta1.Shoot{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live",
 				Annotations: map[string]string{steps.AnnotationIntent: "true", "own": "kept"}},
@@ -153,6 +165,23 @@ var _ = Describe("Steerer", func() {
 			}))
 		})
 
+		It("should name who asks for it, and nobody who has asked before", func() {
+			shoot.Annotations[steps.AnnotationRequestedBy] = "bob"
+			create()
+			result, err := steerer.Start(ctx, shoot, steer.Start{Destination: "seed-b", By: "alice"})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(stored().Annotations).To(HaveKeyWithValue(steps.AnnotationRequestedBy, "alice"))
+			Expect(result.Done).To(ContainElement("set the annotation " + steps.AnnotationRequestedBy + "=alice"))
+		})
+
+		It("should name nobody if nobody knows", func() {
+			shoot.Annotations[steps.AnnotationRequestedBy] = "bob"
+			create()
+			_, err := steerer.Start(ctx, shoot, steer.Start{Destination: "seed-b"})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(stored().Annotations).NotTo(HaveKey(steps.AnnotationRequestedBy))
+		})
+
 		It("should leave everything as before when the API server refuses the binding", func() {
 			shoot.Annotations[steps.AnnotationAbort] = "true"
 			create()
@@ -164,14 +193,54 @@ var _ = Describe("Steerer", func() {
 			Expect(stored().Spec.SeedName).To(HaveValue(Equal("seed-a")))
 		})
 
-		It("should keep nothing of a dry run", func() {
+		It("should not take for a refusal what leaves something behind", func() {
 			create()
-			steerer.DryRun = true
+			refusal = apierrors.NewForbidden(gardencorev1beta1.Resource("shoots"), "live", errors.New("taints"))
+			undone = apierrors.NewForbidden(gardencorev1beta1.Resource("shoots"), "live", errors.New("not any more"))
+			_, err := steerer.Start(ctx, shoot, steer.Start{Destination: "seed-b"})
+			Expect(err).To(MatchError(And(ContainSubstring("taints"), ContainSubstring("not any more"),
+				ContainSubstring("remove "+steps.AnnotationIntent+" by hand"))))
+			Expect(exit.Of(err)).To(Equal(exit.Error))
+		})
+
+		It("should send nothing in a dry run by the client, and say what it would send", func() {
+			create()
+			steerer.DryRun = steer.DryRunClient
 			result, err := steerer.Start(ctx, shoot, steer.Start{Destination: "seed-b"})
 			Expect(err).NotTo(HaveOccurred())
-			Expect(result.Done).To(ContainElement(ContainSubstring("would set spec.seedName from seed-a to seed-b")))
+			Expect(writes).To(BeEmpty())
+			object := steer.Object{APIVersion: "core.gardener.cloud/v1beta1", Kind: "Shoot", Namespace: "garden-demo",
+				Name: "live"}
+			Expect(result.Object).To(Equal(object))
+			Expect(result.Object.ResourceName()).To(Equal("shoot.core.gardener.cloud/live"))
+			Expect(result.DryRun).To(Equal(steer.DryRunClient))
+			Expect(result.Writes).To(HaveExactElements(
+				steer.Write{Object: object,
+					Patch: []byte(`{"metadata":{"annotations":{"migration.gardener.cloud/live-migrate":"true"}}}`)},
+				steer.Write{Object: object, Subresource: "binding", Patch: []byte(`{"spec":{"seedName":"seed-b"}}`)}))
+			Expect(result.Done).To(ContainElement("set spec.seedName from seed-a to seed-b"))
+			Expect(result.After).To(Equal("Requested"))
+		})
+
+		It("should let the API server judge a dry run with all of it in one write, and keep nothing", func() {
+			create()
+			steerer.DryRun = steer.DryRunServer
+			result, err := steerer.Start(ctx, shoot, steer.Start{Destination: "seed-b"})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(dryRuns).To(Equal([]bool{true, true}))
+			Expect(writes).To(Equal([]string{
+				`{"metadata":{"annotations":{"migration.gardener.cloud/live-migrate":"true"}}}`,
+				`binding {"metadata":{"annotations":{"migration.gardener.cloud/live-migrate":"true"}},` +
+					`"spec":{"seedName":"seed-b"}}`,
+			}))
+			Expect(result.After).To(Equal("Requested"))
 			Expect(stored().Annotations).To(Equal(map[string]string{"own": "kept"}))
 			Expect(stored().Spec.SeedName).To(HaveValue(Equal("seed-a")))
+
+			refusal = apierrors.NewForbidden(gardencorev1beta1.Resource("shoots"), "live", errors.New("taints"))
+			_, err = steerer.Start(ctx, stored(), steer.Start{Destination: "seed-b"})
+			Expect(err).To(MatchError(ContainSubstring("taints")))
+			Expect(exit.Of(err)).To(Equal(exit.No))
 		})
 
 		It("should begin an aborted migration again by taking the request for the abort away", func() {
@@ -196,6 +265,7 @@ var _ = Describe("Steerer", func() {
 			create()
 			_, err := steerer.Start(ctx, shoot, steer.Start{Destination: destination})
 			Expect(err).To(MatchError(ContainSubstring(message)))
+			Expect(exit.Of(err)).To(Equal(exit.No))
 			Expect(writes).To(BeEmpty())
 		},
 			Entry("there already", func() {}, "seed-a", "is already in seed seed-a"),
@@ -273,6 +343,7 @@ var _ = Describe("Steerer", func() {
 			create()
 			_, err := steerer.Retry(ctx, shoot)
 			Expect(err).To(MatchError(ContainSubstring(message)))
+			Expect(exit.Of(err)).To(Equal(exit.No))
 			Expect(writes).To(BeEmpty())
 		},
 			Entry("none", func() { shoot.Annotations, shoot.Spec.SeedName = nil, new("seed-a") },
@@ -285,8 +356,40 @@ var _ = Describe("Steerer", func() {
 		)
 	})
 
+	Describe("ConfirmVersions", func() {
+		It("should name each version once, beyond the point of no return", func() {
+			begin(7)
+			create()
+			result, err := steerer.ConfirmVersions(ctx, shoot, []string{"v1.150.1", "v1.150.0", "v1.150.1"})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(writes).To(Equal([]string{
+				`{"metadata":{"annotations":{"migration.gardener.cloud/confirm-versions":"v1.150.0,v1.150.1"}}}`,
+			}))
+			Expect(result.Done).To(ConsistOf(
+				"set the annotation migration.gardener.cloud/confirm-versions=v1.150.0,v1.150.1"))
+			Expect(steps.CheckConfirmed(stored(), []string{"v1.150.0", "v1.150.1"})).To(Succeed())
+		})
+
+		DescribeTable("refusals", func(prepare func(), versions []string, message string) {
+			prepare()
+			create()
+			_, err := steerer.ConfirmVersions(ctx, shoot, versions)
+			Expect(err).To(MatchError(ContainSubstring(message)))
+			Expect(exit.Of(err)).To(Equal(exit.No))
+			Expect(writes).To(BeEmpty())
+		},
+			Entry("none", func() { shoot.Annotations, shoot.Spec.SeedName = nil, new("seed-a") },
+				[]string{"v1.150.0", "v1.150.1"}, "no live migration in flight"),
+			Entry("too early", func() { begin(6) }, []string{"v1.150.0", "v1.150.1"}, "before the point of no return"),
+			Entry("nothing", func() { begin(7) }, nil, "at least two"),
+			Entry("one twice", func() { begin(7) }, []string{"v1.150.0", "v1.150.0"}, "at least two"),
+			Entry("another minor", func() { begin(7) }, []string{"v1.150.0", "v1.151.0"}, "more than the patch"),
+			Entry("a build", func() { begin(7) }, []string{"v1.150.0", "v1.150.1-dev"}, "is not a release"),
+		)
+	})
+
 	Describe("Abort", func() {
-		DescribeTable("should be possible until the members of the destination have joined", func(prepare func()) {
+		DescribeTable("should be possible until the step with the point of no return begins", func(prepare func()) {
 			prepare()
 			create()
 			result, err := steerer.Abort(ctx, shoot)
@@ -301,6 +404,14 @@ var _ = Describe("Steerer", func() {
 			Entry("before the first step", func() {}),
 			Entry("in the first step", func() { begin(1) }),
 			Entry("in the second step", func() { begin(2) }),
+			Entry("before the third step", func() { finish(3) }),
+			Entry("in the fourth step", func() { begin(4) }),
+			Entry("in the fifth step", func() { begin(5) }),
+			Entry("before the sixth step", func() { finish(6) }),
+			Entry("before the fourth step, in which etcd is to move", func() {
+				finish(4)
+				shoot.Annotations[steps.AnnotationForceShrink] = "true"
+			}),
 		)
 
 		DescribeTable("should be refused later, with the reason and the alternative",
@@ -310,13 +421,17 @@ var _ = Describe("Steerer", func() {
 				_, err := steerer.Abort(ctx, shoot)
 				for _, message := range messages {
 					Expect(err).To(MatchError(ContainSubstring(message)))
+					Expect(exit.Of(err)).To(Equal(exit.No))
 				}
 				Expect(writes).To(BeEmpty())
 			},
-			Entry("before the third step", func() { finish(3) }, "DestinationEtcdPeersJoined is True",
-				"the migration can only go forward", "kubectl livecpm pause live -n garden-demo"),
-			Entry("in the fourth step", func() { begin(4) }, "the current step is DestinationKubeAPIServerReady",
-				"docs/operations/DestinationKubeAPIServerReady.md", "kubectl livecpm retry"),
+			Entry("in the sixth step", func() { begin(6) }, "the current step is EtcdMigrationComplete",
+				"the migration can only go forward", "kubectl livecpm pause live -n garden-demo",
+				"docs/operations/EtcdMigrationComplete.md", "kubectl livecpm retry"),
+			Entry("in the fourth step, in which etcd moves", func() {
+				begin(4)
+				shoot.Annotations[steps.AnnotationForceShrink] = "true"
+			}, "the current step is DestinationKubeAPIServerReady", "there is nothing to go back to"),
 			Entry("after the point of no return", func() { begin(7) }, "there is nothing to go back to"),
 			Entry("in flight", func() {
 				begin(2)
@@ -327,6 +442,116 @@ var _ = Describe("Steerer", func() {
 			Entry("none", func() { shoot.Annotations, shoot.Spec.SeedName = nil, new("seed-a") },
 				"no live migration to abort"),
 		)
+	})
+
+	Describe("Abandon", func() {
+		DescribeTable("should be possible while a destination is there that is lost", func(prepare func()) {
+			prepare()
+			create()
+			result, err := steerer.Abandon(ctx, shoot, "seed-b")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(writes).To(HaveLen(1))
+			Expect(shoot.Annotations).To(And(HaveKeyWithValue(steps.AnnotationAbort, "true"),
+				HaveKeyWithValue(steps.AnnotationAbandon, "seed-b")))
+			Expect(result.After).To(HavePrefix("Aborting"))
+			Expect(result.Not).To(ContainElement(ContainSubstring("nothing in seed seed-b is removed")))
+		},
+			Entry("in the second step", func() { begin(2) }),
+			Entry("in the fifth step", func() { begin(5) }),
+			Entry("when an abort waits for it", func() {
+				begin(4)
+				shoot.Annotations[steps.AnnotationAbort] = "true"
+			}),
+		)
+
+		DescribeTable("should be refused", func(prepare func(), typed, message string) {
+			prepare()
+			create()
+			_, err := steerer.Abandon(ctx, shoot, typed)
+			Expect(err).To(MatchError(ContainSubstring(message)))
+			Expect(exit.Of(err)).To(Equal(exit.No))
+			Expect(writes).To(BeEmpty())
+		},
+			Entry("with the name of another seed", func() { begin(4) }, "seed-a",
+				`the destination of Shoot garden-demo/live is seed "seed-b", not "seed-a"`),
+			Entry("without a name", func() { begin(4) }, "", "name the seed that is lost"),
+			Entry("too late", func() { begin(6) }, "seed-b", "docs/operations/recovery.md"),
+			Entry("while etcd moves first", func() {
+				begin(4)
+				shoot.Annotations[steps.AnnotationForceShrink] = "true"
+			}, "seed-b", "docs/operations/recovery.md"),
+			Entry("if nothing is there", func() { begin(1) }, "seed-b", "abort without it"),
+			Entry("twice", func() {
+				begin(4)
+				shoot.Annotations[steps.AnnotationAbort] = "true"
+				shoot.Annotations[steps.AnnotationAbandon] = "seed-b"
+			}, "seed-b", "is already being abandoned"),
+			Entry("after the abort", func() { aborted() }, "seed-b", "is already aborted"),
+			Entry("without a migration", func() { shoot.Annotations, shoot.Spec.SeedName = nil, new("seed-a") },
+				"seed-b",
+				"no live migration to abort"),
+		)
+	})
+
+	Describe("AbandonSource", func() {
+		DescribeTable("should be possible while the destination cannot finish without the source", func(number int) {
+			begin(number)
+			create()
+			result, err := steerer.AbandonSource(ctx, shoot, "seed-a")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(writes).To(HaveExactElements(MatchJSON(
+				`{"metadata":{"annotations":{"migration.gardener.cloud/abandon-source":"seed-a"}}}`)))
+			Expect(result.Not).To(ContainElement(ContainSubstring("only when neither its agent nor its gardenlet")))
+		},
+			Entry("in the sixth step", 6),
+			Entry("in the seventh step", 7),
+		)
+
+		It("should be possible before the seventh step, which a source that is lost does not begin", func() {
+			finish(7)
+			create()
+			_, err := steerer.AbandonSource(ctx, shoot, "seed-a")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(writes).To(HaveLen(1))
+		})
+
+		DescribeTable("should be refused", func(prepare func(), typed, message string) {
+			prepare()
+			create()
+			_, err := steerer.AbandonSource(ctx, shoot, typed)
+			Expect(err).To(MatchError(ContainSubstring(message)))
+			Expect(exit.Of(err)).To(Equal(exit.No))
+			Expect(writes).To(BeEmpty())
+		},
+			Entry("with the name of another seed", func() { begin(7) }, "seed-b",
+				`the source of Shoot garden-demo/live is seed "seed-a", not "seed-b"`),
+			Entry("without a name", func() { begin(7) }, "", "name the seed that is lost"),
+			Entry("before the sixth step", func() { finish(6) }, "seed-a", "the shoot is what seed seed-a has"),
+			Entry("in the second step", func() { begin(2) }, "seed-a", "docs/operations/recovery.md"),
+			Entry("in the last step", func() { begin(8) }, "seed-a", "asks nothing of it"),
+			Entry("twice", func() {
+				begin(7)
+				shoot.Annotations[steps.AnnotationAbandonSource] = "seed-a"
+			}, "seed-a", "is already being abandoned"),
+			Entry("when it has been done", func() {
+				begin(7)
+				updated, err := conditions.AbandonSource(clk, steps.Conditions(shoot), "done")
+				Expect(err).NotTo(HaveOccurred())
+				shoot.Status.LiveMigration.Conditions = updated
+			}, "seed-a", "is abandoned already"),
+			Entry("without a migration", func() { shoot.Annotations, shoot.Spec.SeedName = nil, new("seed-a") },
+				"seed-a", "no live migration to finish"),
+		)
+
+		It("should show what keeps the destination from it", func() {
+			begin(7)
+			shoot.Annotations[steps.AnnotationAbandonSource] = "seed-a"
+			updated, err := conditions.AbandoningSource(clk, steps.Conditions(shoot), "its gardenlet answers")
+			Expect(err).NotTo(HaveOccurred())
+			shoot.Status.LiveMigration.Conditions = updated
+			Expect(steerer.Summary(shoot)).To(And(HaveField("Step", "SourceSeedCleanup"),
+				HaveField("Reason", "AbandoningSource"), HaveField("Message", "its gardenlet answers")))
+		})
 	})
 
 	Describe("Stay", func() {
@@ -390,7 +615,7 @@ var _ = Describe("Steerer", func() {
 			Expect(result.After).To(Equal("drain requested, no condition Drained"))
 			_, err = steerer.Drain(ctx, seed)
 			Expect(err).
-				To(MatchError("a drain of Seed seed-a is already requested; see kubectl livecpm drain seed-a --status"))
+				To(MatchError("a drain of Seed seed-a is already requested; see kubectl livecpm drain status seed-a"))
 
 			seed.Status.Conditions = []gardencorev1beta1.Condition{
 				{Type: "Drained", Status: gardencorev1beta1.ConditionProgressing, Reason: "Draining",

@@ -9,9 +9,22 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/drain"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
+
+// DrainLine writes the progress of a seed's drain as one line, which changes only if something happens.
+func DrainLine(d summary.Drain) string {
+	switch {
+	case d.Condition != nil:
+		return fmt.Sprintf("Seed %s: %s is %s (%s): %s", d.Seed, d.Condition.Type, d.Condition.Status,
+			d.Condition.Reason, flat(d.Condition.Message))
+	case d.Requested:
+		return fmt.Sprintf("Seed %s: drain requested, livecpm-controller-manager has not begun", d.Seed)
+	}
+	return fmt.Sprintf("Seed %s: no drain requested", d.Seed)
+}
 
 // Drain draws the progress of a seed's drain, with one line for each shoot, and the obstacles of those that are
 // blocked.
@@ -44,6 +57,54 @@ func Drain(d summary.Drain, o Options) string {
 		out.WriteString("\n" + drainRows(*d.Table, o))
 		out.WriteString(drainBlocked(*d.Table, o))
 	}
+	return out.String()
+}
+
+// DrainPlan is what a drain of a seed would do.
+type DrainPlan struct {
+	// Seed is its name.
+	Seed string `json:"seed"`
+	// Counts are how many shoots would move, and how many would not.
+	Counts drain.Counts `json:"counts"`
+	// Shoots are the shoots in the order in which they would leave. Those that are Waiting move by themselves.
+	Shoots []drain.TableRow `json:"shoots"`
+}
+
+// Text draws the plan.
+func (p DrainPlan) Text(o Options) string {
+	if p.Counts.Total == 0 {
+		return fmt.Sprintf("No shoot is in seed %s.\n", p.Seed)
+	}
+	var (
+		out  strings.Builder
+		rows [][]string
+	)
+	for _, shoot := range p.Shoots {
+		obstacle := ""
+		if shoot.State == drain.Blocked {
+			obstacle = string(shoot.Reason)
+		}
+		row := []string{shoot.Namespace, shoot.Name, orDash(shoot.Purpose), orDash(shoot.Destination),
+			orDash(string(shoot.Way)), orDash(obstacle)}
+		if o.Wide {
+			row = append(row, orDash(flat(shoot.Message)))
+		}
+		rows = append(rows, row)
+	}
+	header := []string{"NAMESPACE", "NAME", "PURPOSE", "TO", "WAY", "OBSTACLE"}
+	if o.Wide {
+		header = append(header, "MESSAGE")
+	}
+	fmt.Fprintf(&out, "Plan for the drain of seed %s, in the order in which its shoots leave\n\n", p.Seed)
+	out.WriteString(Table(header, rows))
+	out.WriteString(drainBlocked(drain.Table{Shoots: p.Shoots}, o) + "\n")
+	if p.Counts.Blocked > 0 {
+		out.WriteString(o.paint(red, fmt.Sprintf("%d of %s would stay.", p.Counts.Blocked,
+			conditions.Count(p.Counts.Total, "shoot"))) + "\n")
+	} else {
+		out.WriteString(o.paint(green, "All shoots would leave.") + "\n")
+	}
+	fmt.Fprintf(&out, "Next: kubectl livecpm drain %s\n", p.Seed)
 	return out.String()
 }
 

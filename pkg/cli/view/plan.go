@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
 // Candidate is a seed that the shoot could move to.
@@ -32,8 +34,12 @@ type PlannedStep struct {
 	Condition string     `json:"condition"`
 	Owner     steps.Role `json:"owner"`
 	Title     string     `json:"title"`
-	// ExpectedSeconds is how long it takes on the landscape of the repository.
+	// ExpectedSeconds is how long it is expected to take, WaitSeconds how much of that it waits for a time to pass.
 	ExpectedSeconds float64 `json:"expectedSeconds"`
+	WaitSeconds     float64 `json:"waitSeconds,omitempty"`
+	// Basis is what that is taken from, Samples how many past migrations that are.
+	Basis   summary.Basis `json:"basis"`
+	Samples int           `json:"samples,omitempty"`
 	// DeadlineSeconds is how long it may take.
 	DeadlineSeconds float64 `json:"deadlineSeconds"`
 	// Abortable and PointOfNoReturn are those of the step table.
@@ -55,6 +61,9 @@ type Plan struct {
 	Checks []Check `json:"checks"`
 	// Steps are the steps that will run.
 	Steps []PlannedStep `json:"steps"`
+	// ExpectedSeconds is how long all of them take, Basis the weakest of what that is taken from.
+	ExpectedSeconds float64       `json:"expectedSeconds"`
+	Basis           summary.Basis `json:"basis"`
 	// CanGo reports whether the shoot is ready to migrate.
 	CanGo bool `json:"canGo"`
 	// Next is the next command.
@@ -80,8 +89,7 @@ func (p Plan) Text(o Options) string {
 		out.WriteString(checkLines(check, o))
 	}
 
-	out.WriteString("\n" + o.paint(bold, "STEPS") +
-		" (expected: measured on the landscape of the repository, with a small etcd)\n" + planSteps(p))
+	out.WriteString("\n" + o.paint(bold, "STEPS") + " (expected " + Basis(p.Steps) + ")\n" + planSteps(p))
 	out.WriteString("\n" + verdict(p, o) + "\n")
 	out.WriteString("Next: " + p.Next + "\n")
 	return out.String()
@@ -111,10 +119,13 @@ func candidates(p Plan) string {
 
 func planSteps(p Plan) string {
 	var rows [][]string
-	var total time.Duration
+	var waits time.Duration
 	for i, step := range p.Steps {
 		expected := time.Duration(step.ExpectedSeconds * float64(time.Second))
-		total += expected
+		wait, waited := time.Duration(step.WaitSeconds*float64(time.Second)), ""
+		if waits += wait; wait > 0 {
+			waited = Duration(wait)
+		}
 		note := ""
 		switch {
 		case step.Abortable:
@@ -122,11 +133,12 @@ func planSteps(p Plan) string {
 		case step.PointOfNoReturn:
 			note = "point of no return"
 		}
-		rows = append(rows, []string{strconv.Itoa(i + 1), step.Condition, string(step.Owner), Duration(expected),
+		rows = append(rows, []string{strconv.Itoa(i + 1), step.Condition, string(step.Owner), About(expected), waited,
 			Duration(time.Duration(step.DeadlineSeconds * float64(time.Second))), note})
 	}
-	rows = append(rows, []string{"", "all", "", Duration(total), "", ""})
-	return Table([]string{"#", "STEP", "OWNER", "EXPECTED", "DEADLINE", ""}, rows)
+	rows = append(rows, []string{"", "all", "", About(time.Duration(p.ExpectedSeconds * float64(time.Second))),
+		Duration(waits), "", ""})
+	return Table([]string{"#", "STEP", "OWNER", "EXPECTED", "WAITS", "DEADLINE", ""}, rows)
 }
 
 func verdict(p Plan, o Options) string {
@@ -142,17 +154,17 @@ func verdict(p Plan, o Options) string {
 	}
 	text := ""
 	switch {
-	case p.CanGo && left == 1:
-		text = "Ready to migrate. The agents make 1 more check first, and hold the migration if it does not pass."
 	case p.CanGo && left > 0:
-		text = fmt.Sprintf("Ready to migrate. The agents make %d more checks first, and hold the migration if one "+
-			"does not pass.", left)
+		which := "one"
+		if left == 1 {
+			which = "it"
+		}
+		text = fmt.Sprintf("Ready to migrate. The agents make %s first, and hold the migration if %s does not pass.",
+			conditions.Count(left, "more check"), which)
 	case p.CanGo:
 		text = "Ready to migrate."
-	case failed == 1:
-		text = "Not ready to migrate: 1 check did not pass."
 	default:
-		text = fmt.Sprintf("Not ready to migrate: %d checks did not pass.", failed)
+		text = fmt.Sprintf("Not ready to migrate: %s did not pass.", conditions.Count(failed, "check"))
 	}
 	if p.CanGo {
 		return o.paint(green, text)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
@@ -81,11 +82,13 @@ func probeVerdict(r *recording.Probe, o Options) string {
 	const shown = 5
 	for i, incident := range r.Details.Incidents {
 		if i == shown {
-			fmt.Fprintf(&out, "  and %d more incidents (-o json shows them)\n", len(r.Details.Incidents)-shown)
+			fmt.Fprintf(&out, "  and %s (-o json shows them)\n",
+				conditions.Count(len(r.Details.Incidents)-shown, "more incident"))
 			break
 		}
 		out.WriteString(indentedLines(
-			fmt.Sprintf("%s %s: %s", incident.Time.UTC().Format("15:04:05.000"), incident.Kind, incident.Error), o))
+			fmt.Sprintf("%s %s: %s", o.in(incident.Time).Format("15:04:05.000Z07:00"), incident.Kind,
+				incident.Error), o))
 	}
 	return out.String()
 }

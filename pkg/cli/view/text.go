@@ -30,6 +30,21 @@ type Options struct {
 	Color bool
 	// Wide leaves nothing out.
 	Wide bool
+	// Zone is the time zone in which points in time are written; nil for UTC.
+	Zone *time.Location
+}
+
+// Moment writes a point in time with its date and zone.
+func (o Options) Moment(at time.Time) string { return o.in(at).Format(time.RFC3339) }
+
+// Clock writes the time of day with its zone.
+func (o Options) Clock(at time.Time) string { return o.in(at).Format("15:04:05Z07:00") }
+
+func (o Options) in(at time.Time) time.Time {
+	if o.Zone == nil {
+		return at.UTC()
+	}
+	return at.In(o.Zone)
 }
 
 func (o Options) width() int {
@@ -70,6 +85,9 @@ func Cut(text string, columns int) string {
 
 // flat makes one line of the text.
 func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// Wrap breaks the text into lines of at most so many columns, between words where that is possible.
+func Wrap(text string, columns int) []string { return wrap(text, max(columns, 1)) }
 
 // wrap breaks the text into lines of at most so many columns, between words where that is possible.
 func wrap(text string, columns int) []string {

@@ -10,6 +10,7 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
@@ -33,24 +34,53 @@ type node struct {
 
 // Tree draws a migration with all that is known of it.
 func Tree(w summary.ControlPlane, o Options) string {
-	summary := summary.Summarize(w.Shoot, w.Now.Time)
-
 	var out strings.Builder
-	out.WriteString(head(summary, o))
-	if len(summary.Steps) > 0 {
-		section(&out, o, "STEPS", stepNodes(summary, o))
-	}
-	if unknown := unknownNodes(w.Seeds); len(unknown) == len(w.Seeds) && len(unknown) > 0 {
-		section(&out, o, "IN THE SEEDS", unknown)
-	} else if len(w.Seeds) > 0 {
-		section(&out, o, "ETCD", etcdNodes(w.Seeds))
-		section(&out, o, "KUBE-APISERVER", apiServerNodes(w.Seeds))
-		section(&out, o, "DNS", dnsNodes(w.Seeds))
-	}
-	if w.Probe != nil {
-		section(&out, o, "PROBE", probeNodes(*w.Probe, w.Now.Time))
+	out.WriteString(head(Summary(w), o))
+	for _, part := range []string{Steps(w, o), ControlPlanes(w, o), Probe(w, o)} {
+		if part != "" {
+			out.WriteString("\n" + part)
+		}
 	}
 	return out.String()
+}
+
+// Steps draws the steps of a migration; it is empty if there are none.
+func Steps(w summary.ControlPlane, o Options) string {
+	s := Summary(w)
+	if len(s.Steps) == 0 {
+		return ""
+	}
+	return section(o, "STEPS", stepNodes(w, s, o))
+}
+
+// ControlPlanes draws what is in the seeds: etcd members, pods of the kube-apiserver and DNS records. It is empty if no
+// seed was looked at.
+func ControlPlanes(w summary.ControlPlane, o Options) string {
+	if len(w.Seeds) == 0 {
+		return ""
+	}
+	if unknown := unknownNodes(w.Seeds); len(unknown) == len(w.Seeds) {
+		return section(o, "IN THE SEEDS", unknown)
+	}
+	s := Summary(w)
+	return section(o, "ETCD", etcdNodes(w.Seeds, s, o)) + "\n" +
+		section(o, "KUBE-APISERVER", apiServerNodes(w.Seeds, s, o)) + "\n" +
+		section(o, "DNS", dnsNodes(w.Seeds))
+}
+
+// Probe draws what the probe on this machine has counted; it is empty if none runs.
+func Probe(w summary.ControlPlane, o Options) string {
+	if w.Probe == nil {
+		return ""
+	}
+	return section(o, "PROBE", probeNodes(*w.Probe, w.Now.Time))
+}
+
+// Summary returns what the shoot says about its migration, with what is expected of it.
+func Summary(w summary.ControlPlane) summary.Summary {
+	out := summary.Summarize(w.Shoot, w.Now.Time)
+	out.Expect(w.Expected)
+	return out
 }
 
 func head(s summary.Summary, o Options) string {
@@ -63,17 +93,9 @@ func head(s summary.Summary, o Options) string {
 	line("Shoot", s.Key())
 	line("Seeds", Seeds(s))
 
-	out.WriteString(pad("State", headColumns) + o.paint(stateColor(s.State), string(s.State)))
-	if len(s.Steps) > 0 && s.State != summary.Aborted {
-		if !o.narrow() {
-			fmt.Fprintf(&out, "  %s", bar(s.Progress))
-		}
-		fmt.Fprintf(&out, "  %d %%", s.Progress)
-	}
-	if s.Seconds > 0 {
-		out.WriteString("  " + Duration(time.Duration(s.Seconds*float64(time.Second))))
-	}
-	out.WriteString("\n")
+	state, left := stateLine(s, o)
+	out.WriteString(state)
+	line("Left", left)
 
 	if s.PauseBefore != "" && !s.State.Final() {
 		line("Pause", "before "+s.PauseBefore)
@@ -81,13 +103,61 @@ func head(s summary.Summary, o Options) string {
 	// The tree of the steps shows the reason of the current step itself.
 	if len(s.Steps) == 0 || s.State == summary.Aborted || s.State == summary.Aborting {
 		line("Reason", s.Reason)
-		out.WriteString(indented("Message", s.Message, o))
+		out.WriteString(indented("Message", messageOf(s, s.Message, o), o))
 	}
 	line("See", s.Runbook())
-	if explanation := explain(s.State); explanation != "" {
+	if explanation := Explain(s.State); explanation != "" {
 		line("", explanation)
 	}
 	return out.String()
+}
+
+// stateLine returns the state with progress and times. What is left of the migration comes by itself if the terminal is
+// too narrow for both.
+func stateLine(s summary.Summary, o Options) (line, left string) {
+	var numbers strings.Builder
+	if len(s.Steps) > 0 && s.State != summary.Aborted {
+		if !o.narrow() {
+			fmt.Fprintf(&numbers, "  %s", bar(s.Progress))
+		}
+		fmt.Fprintf(&numbers, "  %d %%", s.Progress)
+	}
+	times := Times(s)
+	if headColumns+len(s.State)+numbers.Len()+2+len(times) > o.width() {
+		left, times = Left(s), elapsed(s)
+	}
+	if times != "" {
+		numbers.WriteString("  " + times)
+	}
+	return pad("State", headColumns) + State(s, o) + numbers.String() + "\n", left
+}
+
+// State writes the state in its color.
+func State(s summary.Summary, o Options) string { return o.paint(stateColor(s.State), string(s.State)) }
+
+// Times writes how long the migration has taken, and how long it still does; empty if neither is known.
+func Times(s summary.Summary) string {
+	var out []string
+	for _, text := range []string{elapsed(s), Left(s)} {
+		if text != "" {
+			out = append(out, text)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// elapsed writes how long the migration has taken; empty if that is not known.
+func elapsed(s summary.Summary) string {
+	if s.Seconds == 0 {
+		return ""
+	}
+	return Duration(time.Duration(s.Seconds * float64(time.Second)))
+}
+
+// StepTime writes how long the step has taken, and of what; or how long it is expected to take.
+func StepTime(s summary.Summary, step summary.Step) string {
+	elapsed, of := timesOf(s, step)
+	return elapsed + of
 }
 
 func indented(name, text string, o Options) string {
@@ -98,7 +168,8 @@ func indented(name, text string, o Options) string {
 	return pad(name, headColumns) + strings.Join(lines, "\n"+strings.Repeat(" ", headColumns)) + "\n"
 }
 
-func explain(state summary.State) string {
+// Explain says what a state without steps means; empty if it needs no word.
+func Explain(state summary.State) string {
 	switch state {
 	case summary.None:
 		return "No live migration has been requested."
@@ -141,24 +212,23 @@ func bar(percent int32) string {
 	return "[" + strings.Repeat("#", done) + strings.Repeat(".", length-done) + "]"
 }
 
-func stepNodes(s summary.Summary, o Options) []node {
+func stepNodes(w summary.ControlPlane, s summary.Summary, o Options) []node {
 	var out []node
+	now := w.Now.Time
 	for _, step := range s.Steps {
 		symbol, c := symbolOf(step)
 		text := fmt.Sprintf("%s %d %s", symbol, step.Number, pad(step.Condition, stepColumns))
 		if !o.narrow() {
 			text += pad(step.Owner, 14)
 		}
-		elapsed, deadline := "", ""
-		if d, ok := step.Elapsed(); ok {
-			elapsed = Duration(d)
-			if step.Current {
-				deadline = " of " + Duration(time.Duration(step.DeadlineSeconds)*time.Second)
-			}
+		elapsed, of := timesOf(s, step)
+		var details []string
+		if countdown, ok := Countdown(step, now); ok && step.Current {
+			details = append(details, countdown)
 		}
 		detail := ""
 		if step.Current || o.Wide {
-			detail = step.Message
+			detail = messageOf(s, step.Message, o)
 		}
 		switch {
 		case o.narrow():
@@ -167,17 +237,70 @@ func stepNodes(s summary.Summary, o Options) []node {
 				detail = step.Reason + ": " + detail
 			}
 		default:
-			text += padLeft(elapsed+deadline, 14)
+			text += padLeft(elapsed+of, 16)
 			if step.Current && step.Reason != "" {
 				text += "  " + step.Reason
 			}
 		}
 		out = append(out, node{
 			text: strings.TrimRight(text, " "), color: c,
-			details: wrap(detail, o.width()-2*len(nothing)),
+			details: append(details, wrap(detail, o.width()-2*len(nothing))...),
 		})
+		if silence := silenceOf(w, s, step); silence != "" {
+			n := &out[len(out)-1]
+			n.color, n.details = red, append(n.details, wrap(silence, o.width()-2*len(nothing))...)
+		}
 	}
 	return out
+}
+
+// silenceOf says that nobody is there to continue the current step, which its condition cannot say: the agent that
+// would write it is away.
+func silenceOf(w summary.ControlPlane, s summary.Summary, step summary.Step) string {
+	if !step.Current || s.State.Final() {
+		return ""
+	}
+	name := s.Source
+	if step.Owner == string(steps.Destination) {
+		name = s.Destination
+	}
+	for _, seed := range w.Seeds {
+		if age, silent := seed.Agent.SilentFor(w.Now.Time); seed.Name == name && silent {
+			return fmt.Sprintf("No agent has led in seed %s, which owns this step, for %s. Look at its pods there "+
+				"(kubectl livecpm check --seed %s).", name, Duration(age), name)
+		}
+	}
+	return ""
+}
+
+// timesOf returns how long a step has taken, or is expected to take, and of what: the expected time of the current
+// one, or its deadline if nothing is expected or the deadline has passed.
+func timesOf(s summary.Summary, step summary.Step) (elapsed, of string) {
+	var expected summary.ExpectedStep
+	known := false
+	if s.Expected != nil {
+		expected, known = s.Expected.Step(step.Condition)
+	}
+	took, begun := step.Elapsed()
+	switch {
+	case !begun && known && !step.Finished():
+		return About(expected.Total()), ""
+	case !begun:
+		return "", ""
+	case !step.Current:
+		return Duration(took), ""
+	case known && step.Status != string(gardencorev1beta1.ConditionFalse):
+		return Duration(took), " of " + About(expected.Total())
+	}
+	return Duration(took), " of " + Duration(time.Duration(step.DeadlineSeconds)*time.Second)
+}
+
+// messageOf returns the message as it is with Wide, and otherwise without errors that only tell what is planned.
+func messageOf(s summary.Summary, message string, o Options) string {
+	if o.Wide {
+		return message
+	}
+	return Planned(message, s)
 }
 
 func symbolOf(step summary.Step) (string, color) {
@@ -198,7 +321,7 @@ func symbolOf(step summary.Step) (string, color) {
 	return "○", faint
 }
 
-func etcdNodes(seeds []summary.Seed) []node {
+func etcdNodes(seeds []summary.Seed, s summary.Summary, o Options) []node {
 	return perSeed(seeds, "no etcd of the shoot", func(seed summary.Seed) []string {
 		var lines []string
 		for _, etcd := range seed.Etcds {
@@ -210,17 +333,7 @@ func etcdNodes(seeds []summary.Seed) []node {
 			}
 			lines = append(lines, fmt.Sprintf("%s: %d of %d pods ready", etcd.Name, ready, len(etcd.Pods)))
 			for _, member := range etcd.Members {
-				role := strings.ToLower(member.Role)
-				if role == "" {
-					role = "-"
-				}
-				line := fmt.Sprintf("  %s %s %s", pad(member.Name, 30), pad(role, 8), member.Status)
-				if member.Lag != nil && member.DBSize != nil {
-					line = fmt.Sprintf("  %s %s %s lag %s db %s", pad(member.Name, 30), pad(role, 8),
-						pad(member.Status, 8),
-						pad(fmt.Sprint(*member.Lag), 6), size(*member.DBSize))
-				}
-				lines = append(lines, line)
+				lines = append(lines, "  "+memberLine(member, MemberStatus(seeds, etcd, member, s), o))
 			}
 			if etcd.Unasked != "" {
 				lines = append(lines, "  as reported by etcd-druid; the members could not be asked: "+etcd.Unasked)
@@ -230,11 +343,33 @@ func etcdNodes(seeds []summary.Seed) []node {
 	})
 }
 
-func apiServerNodes(seeds []summary.Seed) []node {
+// memberLine writes a member with its role, what it does, and its numbers if it has told them.
+func memberLine(member summary.Member, word string, o Options) string {
+	role := strings.ToLower(member.Role)
+	if role == "" {
+		role = "-"
+	}
+	if word == "" || o.Wide {
+		word = member.Status
+	}
+	line := fmt.Sprintf("%s %s %s", pad(member.Name, 30), pad(role, 8), word)
+	if member.Lag != nil && member.DBSize != nil {
+		line = fmt.Sprintf("%s %s %s lag %s db %s", pad(member.Name, 30), pad(role, 8), pad(word, 8),
+			pad(fmt.Sprint(*member.Lag), 6), size(*member.DBSize))
+	}
+	return line
+}
+
+func apiServerNodes(seeds []summary.Seed, s summary.Summary, o Options) []node {
 	return perSeed(seeds, "none", func(seed summary.Seed) []string {
 		var lines []string
-		for _, pod := range seed.APIServers {
-			lines = append(lines, fmt.Sprintf("%s %s", pad(pod.Name, 40), podState(pod)))
+		for i, pod := range seed.APIServers {
+			state := podState(pod)
+			word := apiServerWord(s, pod, podOf{seed.Name, i + 1, len(seed.APIServers)})
+			if word != "" && !o.Wide {
+				state = word
+			}
+			lines = append(lines, fmt.Sprintf("%s %s", pad(pod.Name, 40), state))
 		}
 		return lines
 	})
@@ -301,8 +436,10 @@ func perSeed(seeds []summary.Seed, empty string, lines func(summary.Seed) []stri
 	return out
 }
 
-func section(out *strings.Builder, o Options, title string, nodes []node) {
-	out.WriteString("\n" + o.paint(bold, title) + "\n")
+// section draws nodes below their title.
+func section(o Options, title string, nodes []node) string {
+	var out strings.Builder
+	out.WriteString(o.paint(bold, title) + "\n")
 	for i, item := range nodes {
 		branch, stem := between, below
 		if i == len(nodes)-1 {
@@ -313,4 +450,5 @@ func section(out *strings.Builder, o Options, title string, nodes []node) {
 			out.WriteString(strings.TrimRight(stem+nothing+o.clip(detail, 2*len(nothing)), " ") + "\n")
 		}
 	}
+	return out.String()
 }

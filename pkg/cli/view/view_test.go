@@ -56,6 +56,30 @@ func names(folder string) []string {
 	return out
 }
 
+var _ = Describe("InFlight", func() {
+	in := summary.InFlight{
+		Migrations: []summary.Moving{
+			{Namespace: "garden-demo", Name: "live", Source: "seed-a", Destination: "seed-b",
+				State: summary.Processing, Step: "EtcdMigrationComplete", Reason: "WaitingForDNS"},
+			{Namespace: "garden-shop", Name: "shop", Source: "seed-c", Destination: "seed-b",
+				State: summary.Requested},
+		},
+		Drains:     []string{"seed-c"},
+		LeftBehind: []summary.Left{{Namespace: "garden-demo", Name: "old", Seed: "seed-d"}},
+	}
+
+	It("should draw what is in the way, and the verdicts", func() {
+		expectGolden("in-flight", view.InFlight(in, view.Options{}))
+	})
+
+	It("should tell an upgrade from a removal, and name the seed that was asked about", func() {
+		expectGolden("in-flight-left-behind", view.InFlight(summary.InFlight{Seed: "seed-d", MayUpgrade: true,
+			LeftBehind: in.LeftBehind}, view.Options{}))
+		expectGolden("in-flight-none", view.InFlight(summary.InFlight{MayUpgrade: true, MayRemove: true},
+			view.Options{}))
+	})
+})
+
 var _ = Describe("Tree", func() {
 	for _, name := range names("worlds") {
 		It("should draw "+name, func() {

@@ -5,10 +5,8 @@ package view
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,7 +46,7 @@ func (l Loop) Run(ctx context.Context, show func(summary.ControlPlane) bool) err
 			if show(w) {
 				return nil
 			}
-		case fatal(err):
+		case Fatal(err):
 			return err
 		case err.Error() != reported:
 			reported = err.Error()
@@ -62,8 +60,8 @@ func (l Loop) Run(ctx context.Context, show func(summary.ControlPlane) bool) err
 	}
 }
 
-// fatal reports whether a retry would not help.
-func fatal(err error) bool {
+// Fatal reports whether a retry would not help.
+func Fatal(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
 
@@ -71,78 +69,15 @@ func fatal(err error) bool {
 func Changes(out io.Writer, o Options) func(summary.ControlPlane) summary.Summary {
 	previous := ""
 	return func(w summary.ControlPlane) summary.Summary {
-		summary := summary.Summarize(w.Shoot, w.Now.Time)
-		if line := Line(summary, o); line != previous {
+		// What is expected changes with every look, and is no change of the migration.
+		if line := Line(summary.Summarize(w.Shoot, w.Now.Time), o); line != previous {
 			previous = line
-			fmt.Fprintf(out, "%s  %s\n", w.Now.UTC().Format(time.TimeOnly), line)
+			left := Left(Summary(w))
+			if left != "" {
+				left = "[" + left + "] "
+			}
+			fmt.Fprintf(out, "%s  %s%s\n", o.Clock(w.Now.Time), left, line)
 		}
-		return summary
+		return Summary(w)
 	}
-}
-
-// ErrTimeout is the cause of a context whose timeout has expired.
-var ErrTimeout = errors.New("timeout")
-
-// Wait waits until the migration has ended or needs an operator. The exit code of the error says which.
-func Wait(ctx context.Context, loop Loop, out io.Writer, o Options) error {
-	var (
-		changes = Changes(out, o)
-		final   summary.Summary
-	)
-	err := loop.Run(ctx, func(w summary.ControlPlane) bool {
-		final = changes(w)
-		return final.State.Final() || final.State == summary.Overdue
-	})
-	switch {
-	case errors.Is(err, ErrTimeout):
-		return &ExitError{Code: ExitTimeout,
-			Err: fmt.Errorf("timed out; the last state is: %s", stateOrUnknown(final))}
-	case err != nil:
-		return err
-	case final.State == summary.Succeeded:
-		return nil
-	case final.State == summary.Overdue:
-		return &ExitError{Code: ExitFailed,
-			Err: fmt.Errorf("step %s has exceeded its deadline; the agent keeps trying, see %s", final.Step,
-				final.Runbook())}
-	}
-	return &ExitError{Code: ExitFailed,
-		Err: fmt.Errorf("the live migration of %s is not completed: %s", final.Key(), final)}
-}
-
-func stateOrUnknown(s summary.Summary) string {
-	if s.State == "" {
-		return "not known"
-	}
-	return s.String()
-}
-
-// Screen draws texts over each other. Each one is a single write that erases only what the one before has left behind,
-// so that nothing flickers.
-type Screen struct {
-	// Out is the terminal.
-	Out io.Writer
-	// Height returns the number of lines that fit.
-	Height func() int
-
-	lines int
-}
-
-// Draw replaces what is shown by the text.
-func (s *Screen) Draw(text string) {
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	// The cursor stands below the last line, and lines that have left the screen cannot be drawn over.
-	if height := s.Height() - 1; height > 1 && len(lines) > height {
-		lines = append(lines[:height-1], "…")
-	}
-	var out strings.Builder
-	if s.lines > 0 {
-		fmt.Fprintf(&out, "\x1b[%dA\r", s.lines)
-	}
-	for _, line := range lines {
-		out.WriteString(line + "\x1b[K\n")
-	}
-	out.WriteString("\x1b[J")
-	s.lines = len(lines)
-	_, _ = io.WriteString(s.Out, out.String())
 }

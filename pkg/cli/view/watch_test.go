@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
 
+	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -88,8 +89,20 @@ var _ = Describe("Watch", func() {
 		errs.Reset()
 	})
 
-	Describe("Wait", func() {
-		status := func(end error) error { return view.Wait(ctx, loop(end), &out, view.Options{}) }
+	Describe("Waiting", func() {
+		var goal string
+		status := func(end error) error {
+			GinkgoHelper()
+			parsed, err := view.ParseGoal(goal)
+			Expect(err).NotTo(HaveOccurred())
+			changes := view.Changes(&out, view.Options{})
+			return view.Waiting{Loop: loop(end), Goal: parsed, Show: func(w summary.ControlPlane) error {
+				changes(w)
+				return nil
+			}}.Do(ctx)
+		}
+
+		BeforeEach(func() { goal = "succeeded" })
 
 		It("should write what changes, and nothing twice, and end with the migration", func() {
 			looks = append(looks, now(), apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted), now())
@@ -104,22 +117,22 @@ var _ = Describe("Watch", func() {
 			Expect(out.String()).
 				To(
 					HavePrefix(
-						`05:06:00  garden-demo/live Requested 0% SourceEtcdPreparedForPeerJoin (source) Pending: Prepare the source etcd for members of the destination: not begun yet. Owner is the source.
-05:06:01  garden-demo/live Processing 0% SourceEtcdPreparedForPeerJoin (source) Started: a message
-05:06:02  garden-demo/live Processing 10% DestinationEtcdPeersJoined (destination) Pending`))
-			Expect(out.String()).To(HaveSuffix("05:06:09  garden-demo/live Succeeded 100%\n"))
+						`05:06:00Z  garden-demo/live Requested 0 % SourceEtcdPreparedForPeerJoin (source) Pending: Prepare the source etcd for members of the destination: not begun yet. Owner is the source.
+05:06:01Z  garden-demo/live Processing 0 % SourceEtcdPreparedForPeerJoin (source) Started: a message
+05:06:02Z  garden-demo/live Processing 10 % DestinationEtcdPeersJoined (destination) Pending`))
+			Expect(out.String()).To(HaveSuffix("05:06:09Z  garden-demo/live Succeeded 100 %\n"))
 		})
 
-		DescribeTable("should end with a code", func(prepare func(), end error, code int, message string) {
+		DescribeTable("should end with a code", func(prepare func(), end error, code exit.Code, message string) {
 			prepare()
 			err := status(end)
-			Expect(view.ExitCode(err)).To(Equal(code))
+			Expect(exit.Of(err)).To(Equal(code))
 			Expect(err).To(MatchError(ContainSubstring(message)))
 		},
 			Entry("overdue", func() {
 				looks = append(looks, apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted),
 					apply(1, gardencorev1beta1.ConditionFalse, steps.ReasonDeadlineExceeded))
-			}, nil, view.ExitFailed, "docs/operations/SourceEtcdPreparedForPeerJoin.md"),
+			}, nil, exit.Operator, "docs/operations/SourceEtcdPreparedForPeerJoin.md"),
 			Entry("aborted", func() {
 				shoot.Annotations[steps.AnnotationAbort] = "true"
 				updated, err := conditions.Abort(clk, steps.Conditions(shoot), conditions.AbortChange{
@@ -128,17 +141,66 @@ var _ = Describe("Watch", func() {
 				Expect(err).NotTo(HaveOccurred())
 				shoot.Status.LiveMigration.Conditions = updated
 				looks = append(looks, now())
-			}, nil, view.ExitFailed, "not completed: Aborted"),
+			}, nil, exit.No, "not completed: Aborted"),
 			Entry("none", func() {
 				shoot.Annotations, shoot.Spec.SeedName, shoot.Status.LiveMigration = nil, new("seed-a"), nil
 				looks = append(looks, now())
-			}, nil, view.ExitFailed, "not completed: None"),
-			Entry("timeout", func() { looks = append(looks, now()) }, view.ErrTimeout, view.ExitTimeout,
+			}, nil, exit.No, "not completed: None"),
+			Entry("paused", func() {
+				shoot.Annotations[steps.AnnotationPauseBefore] = steps.First().String()
+				looks = append(looks, apply(1, gardencorev1beta1.ConditionUnknown, steps.ReasonPaused))
+			}, nil, exit.Operator, "is paused before SourceEtcdPreparedForPeerJoin; resume it"),
+			Entry("held until the timeout", func() {
+				looks = append(looks, apply(1, gardencorev1beta1.ConditionUnknown, steps.ReasonVersionSkew))
+			}, view.ErrTimeout, exit.Operator, "timed out; the last state is: Held"),
+			Entry("a step that is not reached", func() {
+				goal = "6"
+				shoot.Annotations, shoot.Spec.SeedName, shoot.Status.LiveMigration = nil, new("seed-a"), nil
+				looks = append(looks, now())
+			}, nil, exit.No, "has not reached EtcdMigrationComplete: None"),
+			Entry("timeout", func() { looks = append(looks, now()) }, view.ErrTimeout, exit.Timeout,
 				"the last state is: Requested, 0 %, SourceEtcdPreparedForPeerJoin"),
-			Entry("timeout without a look", func() {}, view.ErrTimeout, view.ExitTimeout, "not known"),
-			Entry("interrupt", func() { looks = append(looks, now()) }, errors.New("interrupted"), view.ExitFailed,
+			Entry("timeout without a look", func() {}, view.ErrTimeout, exit.Timeout, "not known"),
+			Entry("interrupt", func() { looks = append(looks, now()) }, errors.New("interrupted"), exit.Error,
 				"interrupted"),
 		)
+
+		It("should end with the step that is waited for", func() {
+			goal = "sourceetcdpreparedforpeerjoin"
+			looks = append(looks, now(), apply(1, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted), now())
+			Expect(status(nil)).To(Succeed())
+			Expect(done).To(Equal(2))
+		})
+
+		It("should take an abort for what is waited for", func() {
+			goal = "Aborted"
+			shoot.Annotations[steps.AnnotationAbort] = "true"
+			looks = append(looks, now())
+			updated, err := conditions.Abort(clk, steps.Conditions(shoot), conditions.AbortChange{
+				Role: steps.Source, Reason: steps.ReasonAborted, Message: "a message",
+			})
+			Expect(err).NotTo(HaveOccurred())
+			shoot.Status.LiveMigration.Conditions = updated
+			looks = append(looks, now())
+			Expect(status(nil)).To(Succeed())
+		})
+
+		It("should look once, and not wait", func() {
+			parsed, err := view.ParseGoal("1")
+			Expect(err).NotTo(HaveOccurred())
+			looks = append(looks, now(), now())
+			err = view.Waiting{Loop: loop(nil), Goal: parsed, Once: true,
+				Show: func(summary.ControlPlane) error { return nil }}.Do(ctx)
+			Expect(exit.Of(err)).To(Equal(exit.No))
+			Expect(err).To(MatchError(ContainSubstring("has not reached SourceEtcdPreparedForPeerJoin: Requested")))
+			Expect(done).To(Equal(1))
+		})
+
+		It("should know steps and states", func() {
+			_, err := view.ParseGoal("Elsewhere")
+			Expect(err).To(MatchError(And(ContainSubstring(`there is no step "Elsewhere"`),
+				HaveSuffix("the states are: Succeeded, Aborted, Paused"))))
+		})
 
 		It("should continue after a failed look, and report it once", func() {
 			looks = append(looks, look{err: errors.New("away")}, look{err: errors.New("away")}, now())
@@ -174,35 +236,4 @@ var _ = Describe("Watch", func() {
 			Eventually(result).Should(Receive(Succeed()))
 		})
 	})
-
-	Describe("Screen", func() {
-		It("should draw over what is there, with one write, and erase what is left of it", func() {
-			writes := &counter{}
-			screen := view.Screen{Out: writes, Height: func() int { return 24 }}
-			screen.Draw("one\ntwo\n")
-			screen.Draw("three\n")
-			Expect(writes.texts).To(Equal([]string{
-				"one\x1b[K\ntwo\x1b[K\n\x1b[J",
-				"\x1b[2A\rthree\x1b[K\n\x1b[J",
-			}))
-		})
-
-		It("should keep what does not fit off the screen, as it could not be drawn over", func() {
-			writes := &counter{}
-			screen := view.Screen{Out: writes, Height: func() int { return 4 }}
-			screen.Draw("1\n2\n3\n4\n5\n")
-			screen.Draw("1\n")
-			Expect(writes.texts).To(Equal([]string{
-				"1\x1b[K\n2\x1b[K\n…\x1b[K\n\x1b[J",
-				"\x1b[3A\r1\x1b[K\n\x1b[J",
-			}))
-		})
-	})
 })
-
-type counter struct{ texts []string }
-
-func (c *counter) Write(data []byte) (int, error) {
-	c.texts = append(c.texts, string(data))
-	return len(data), nil
-}

@@ -1,0 +1,567 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livecpm/livecpm/cmd/kubectl-livecpm/app"
+	"github.com/livecpm/livecpm/pkg/cli/document"
+	"github.com/livecpm/livecpm/pkg/cli/exit"
+	"github.com/livecpm/livecpm/pkg/cli/view"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
+	"github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/pkg/migration/history"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/proof/probe"
+)
+
+// ending is one way in which a command ends.
+type ending struct {
+	// command is the command, code how it ends, kind what it shows to programs; empty if it shows nothing.
+	command string
+	code    exit.Code
+	kind    document.Kind
+	// args are its arguments, garden makes the garden; nil for one in which nothing is.
+	args   []string
+	garden func(*servedGarden)
+	// says is what is in the output.
+	says string
+}
+
+const progressing = gardencorev1beta1.ConditionProgressing
+
+// in puts the shoot into the garden.
+func in(make func(plannable) plannable) func(*servedGarden) {
+	return func(g *servedGarden) {
+		GinkgoHelper()
+		make(newPlannable()).into(g)
+	}
+}
+
+func ready(p plannable) plannable     { return p }
+func succeeded(p plannable) plannable { return p.succeeded() }
+func aborted(p plannable) plannable   { return p.aborted() }
+func joining(p plannable) plannable   { return p.at(2, progressing, steps.ReasonJoiningEtcdMembers) }
+func moving(p plannable) plannable    { return p.at(6, progressing, steps.ReasonStarted) }
+func cleaning(p plannable) plannable  { return p.at(7, progressing, steps.ReasonStarted) }
+func overdue(p plannable) plannable {
+	updated, err := conditions.Apply(clock.RealClock{}, steps.Conditions(joining(p).shoot), conditions.Change{
+		Step: steps.Table()[1], Role: steps.Table()[1].Owner, Status: gardencorev1beta1.ConditionFalse,
+		Reason: steps.ReasonDeadlineExceeded, Message: "late"})
+	Expect(err).NotTo(HaveOccurred())
+	p.shoot.Status.LiveMigration.Conditions = updated
+	return p
+}
+func held(p plannable) plannable { return p.at(2, progressing, steps.ReasonVersionSkew) }
+func paused(p plannable) plannable {
+	p.at(2, gardencorev1beta1.ConditionUnknown, steps.ReasonPaused)
+	p.shoot.Annotations[steps.AnnotationPauseBefore] = steps.Table()[1].String()
+	return p
+}
+func single(p plannable) plannable {
+	p.shoot.Spec.ControlPlane = nil
+	return p
+}
+func nowhere(p plannable) plannable {
+	p.shoot.Spec.SeedName, p.shoot.Status.SeedName = nil, nil
+	return p
+}
+
+// drained lets the Seed say how far its drain is.
+func drained(status gardencorev1beta1.ConditionStatus) func(plannable) plannable {
+	return func(p plannable) plannable {
+		metav1.SetMetaDataAnnotation(&p.seedA.ObjectMeta, drain.AnnotationDrain, "true")
+		p.seedA.Status.Conditions = append(p.seedA.Status.Conditions, gardencorev1beta1.Condition{
+			Type: drain.ConditionDrained, Status: status, Reason: "Reason", Message: "so many shoots"})
+		return p
+	}
+}
+
+// skewed lets the agent of seed-a be built with another version than its gardenlet.
+func skewed(p plannable) plannable {
+	p.seedA.Status.Gardener.Version = "v1.149.0"
+	return p
+}
+
+// refusing lets the garden refuse all changes.
+func refusing(make func(plannable) plannable) func(*servedGarden) {
+	return func(g *servedGarden) {
+		in(make)(g)
+		g.refuse = true
+	}
+}
+
+// thenAborted lets agents abort the migration as soon as its seed is set.
+func thenAborted(g *servedGarden) {
+	in(ready)(g)
+	g.after = func() { g.put(newPlannable().aborted().shoot) }
+}
+
+func withHistory(g *servedGarden) {
+	GinkgoHelper()
+	past, err := history.Decode("")
+	Expect(err).NotTo(HaveOccurred())
+	past.Records = []history.Record{{Namespace: "garden-demo", Name: "live", Result: history.Aborted}}
+	content, err := past.Encode()
+	Expect(err).NotTo(HaveOccurred())
+	g.put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: history.ConfigMapName},
+		Data: map[string]string{history.Key: content}})
+}
+
+// endings are all ways in which the commands end, but for those elsewhere.
+var endings = []ending{
+	{"abort", exit.Done, document.Change, []string{"live"}, in(joining), "Aborting"},
+	{"abort", exit.No, "", []string{"live"}, in(moving), "can no longer be aborted"},
+	{"abort", exit.No, "", []string{"live"}, refusing(joining), "the garden refuses"},
+	{"abort", exit.No, "", []string{"live", "--stay"}, in(joining), "only when its live migration is Aborted"},
+	{"abort", exit.Error, "", []string{"absent"}, in(joining), "not found"},
+	{"check", exit.No, document.Installation, nil, in(ready), "could not be made"},
+	{"check", exit.Error, "", []string{"--seed-access", "root"}, nil, `--seed-access is "root"`},
+	{"completion kubectl", exit.Done, "", nil, nil, "__complete"},
+	{"confirm-versions", exit.Done, document.Change, []string{"live", "--versions", "v1.150.0,v1.150.1"}, in(cleaning),
+		"v1.150.0,v1.150.1"},
+	{"confirm-versions", exit.No, "", []string{"live", "--versions", "v1.150.0,v1.150.1"}, in(joining),
+		"before the point of no return"},
+	{"confirm-versions", exit.Error, "", []string{"absent"}, nil, "not found"},
+	{"drain", exit.Done, document.Change, []string{"seed-a"}, in(ready), "drain requested"},
+	{"drain", exit.No, "", []string{"seed-a"}, in(drained(progressing)), "already requested"},
+	{"drain", exit.Error, "", []string{"absent"}, in(ready), "not found"},
+	{"drain start", exit.Done, document.Change, []string{"seed-a"}, in(ready), "drain requested"},
+	{"drain start", exit.No, "", []string{"seed-a"}, in(drained(progressing)), "already requested"},
+	{"drain start", exit.Error, "", []string{"absent"}, in(ready), "not found"},
+	{"drain cancel", exit.Done, document.Change, []string{"seed-a"}, in(drained(progressing)), "no drain requested"},
+	{"drain cancel", exit.No, "", []string{"seed-a"}, in(ready), "no drain of Seed seed-a is requested"},
+	{"drain cancel", exit.Error, "", []string{"absent"}, in(ready), "not found"},
+	{"drain plan", exit.Done, document.DrainPlan, []string{"seed-a"}, in(ready), "All shoots would leave."},
+	{"drain plan", exit.No, document.DrainPlan, []string{"seed-a"}, in(single), "NotHighlyAvailable"},
+	{"drain plan", exit.Error, "", []string{"absent"}, in(ready), "there is no Seed absent"},
+	{"drain status", exit.Done, document.Drain, []string{"seed-a"}, in(drained(progressing)), "Drained is Progressing"},
+	{"drain status", exit.Error, "", []string{"absent"}, in(ready), "not found"},
+	{"drain wait", exit.Done, document.Drain, []string{"seed-a"}, in(drained("True")), "Drained is True"},
+	{"drain wait", exit.No, "", []string{"seed-a"}, in(ready), "no drain requested"},
+	{"drain wait", exit.Error, "", []string{"absent"}, in(ready), "not found"},
+	{"drain wait", exit.Timeout, "", []string{"seed-a", "--timeout", "50ms"}, in(drained(progressing)), "timed out"},
+	{"drain wait", exit.Operator, "", []string{"seed-a"}, in(drained("False")), "so many shoots"},
+	{"dump", exit.No, document.Dump, []string{"live"}, in(joining), "Look into it"},
+	{"dump", exit.Error, "", []string{"absent"}, in(ready), "not found"},
+	{"events", exit.Done, document.EventList, []string{"live"}, in(nowhere), ""},
+	{"events", exit.No, document.EventList, []string{"live"}, in(joining), "Not complete"},
+	{"events", exit.Error, "", []string{"absent"}, in(ready), "not found"},
+	{"explain", exit.Done, document.Word, []string{"6"}, nil, "EtcdMigrationComplete"},
+	{"explain", exit.Done, document.WordList, nil, nil, "BastionExists"},
+	{"explain", exit.Error, "", []string{"Bastion"}, nil, "BastionExists"},
+	{"get", exit.Done, document.Migration, []string{"live"}, in(aborted), "Aborted"},
+	{"get", exit.Done, document.MigrationList, nil, in(aborted), "Aborted"},
+	{"get", exit.Done, document.Migration, []string{"live", "-w"}, in(succeeded), "Succeeded"},
+	{"get", exit.No, document.Migration, []string{"live", "-w"}, in(aborted), "Aborted"},
+	{"get", exit.No, document.Migration, []string{"live", "-w"}, in(ready), "None"},
+	{"get", exit.Error, "", []string{"absent", "-w"}, in(ready), "not found"},
+	{"history", exit.Done, document.PastMigrationList, nil, withHistory, "Aborted"},
+	{"history", exit.No, document.PastMigrationList, nil, in(ready), "No live migration is recorded"},
+	{"history", exit.Error, "", []string{"--kubeconfig", "/does/not/exist"}, nil, "kubeconfig"},
+	{"in-flight", exit.Done, document.InFlight, nil, in(ready), "Upgrade"},
+	{"in-flight", exit.No, document.InFlight, []string{"--before", "upgrade"}, in(joining), "not now"},
+	{"in-flight", exit.Error, "", []string{"--seed", "absent"}, in(ready), "there is no Seed absent"},
+	{"list", exit.Done, document.MigrationList, []string{"-A"}, in(aborted), "Aborted"},
+	{"list", exit.Done, document.MigrationList, nil, in(ready), "No live migrations"},
+	{"list", exit.Error, "", []string{"--kubeconfig", "/does/not/exist"}, nil, "kubeconfig"},
+	{"logs", exit.Done, document.LogLineList, []string{"live"}, in(nowhere), ""},
+	{"logs", exit.No, document.LogLineList, []string{"live"}, in(joining), "Not complete"},
+	{"logs", exit.Error, "", []string{"absent"}, in(ready), "not found"},
+	{"pause", exit.Done, document.Change, []string{"live"}, in(joining), "set the annotation"},
+	{"pause", exit.No, "", []string{"live", "--pause-before", "2"}, in(joining), "has begun"},
+	{"pause", exit.Error, "", []string{"live", "--pause-before", "Elsewhere"}, in(joining), "no step"},
+	{"plan", exit.Done, document.Plan, []string{"live", "--to", "seed-b"}, in(ready), "Ready to migrate."},
+	{"plan", exit.Done, document.Plan, []string{"live"}, in(ready), "suitable"},
+	{"plan", exit.No, document.Plan, []string{"live"}, in(single), "Not ready to migrate"},
+	{"plan", exit.Error, "", []string{"absent"}, in(ready), "not found"},
+	{"probe", exit.Done, document.Load, []string{"live", "--dry-run=client"}, in(ready), "nothing was sent"},
+	{"probe", exit.Error, "", []string{"live"}, in(ready), "failed to request a kubeconfig"},
+	{"probe", exit.Error, "", []string{"live", "--dry-run=server"}, in(ready), "use --dry-run=client"},
+	{"report", exit.Done, document.Report, []string{"live", "-o", "md"}, in(aborted), "garden-demo/live"},
+	{"report", exit.Error, "", []string{"absent"}, in(ready), "not found"},
+	{"dashboard", exit.Error, "", []string{"absent"}, in(ready), "not found"},
+	{"resume", exit.Done, document.Change, []string{"live"}, in(paused), "removed the annotation"},
+	{"resume", exit.No, "", []string{"live"}, in(joining), "no pause"},
+	{"resume", exit.Error, "", []string{"absent"}, in(ready), "not found"},
+	{"retry", exit.Done, document.Change, []string{"live"}, in(joining), "retry"},
+	{"retry", exit.No, "", []string{"live"}, in(paused), "nothing to retry"},
+	{"retry", exit.Error, "", []string{"absent"}, in(ready), "not found"},
+	{"start", exit.Done, document.Change, []string{"live", "--to", "seed-b"}, in(ready), "Requested"},
+	{"start", exit.No, "", []string{"live", "--to", "seed-b"}, refusing(ready), "the garden refuses"},
+	{"start", exit.No, document.Plan, []string{"live", "--to", "seed-b"}, in(single), "was not started"},
+	{"start", exit.No, "", []string{"live", "--to", "seed-b", "-w"}, thenAborted, "Aborted"},
+	{"start", exit.Error, "", []string{"live"}, in(ready), "--to"},
+	{"status", exit.Done, document.Migration, []string{"live"}, in(succeeded), "Succeeded"},
+	{"status", exit.Done, document.Migration, []string{"live", "--for", "Aborted"}, in(aborted), "Aborted"},
+	{"status", exit.Done, document.Migration, []string{"live", "--for", "5"}, in(moving), "EtcdMigrationComplete"},
+	{"status", exit.Done, document.Migration, []string{"live", "--for=1", "--wait=false"}, in(moving), ""},
+	{"status", exit.No, document.Migration, []string{"live", "--for=6", "--wait=false"}, in(moving), "has not reached"},
+	{"status", exit.No, document.Migration, []string{"live"}, in(aborted), "not completed: Aborted"},
+	{"status", exit.No, document.Migration, []string{"live"}, in(ready), "not completed: None"},
+	{"status", exit.Error, "", []string{"absent"}, in(ready), "not found"},
+	{"status", exit.Timeout, document.Migration, []string{"live", "--timeout", "50ms"}, in(joining), "timed out"},
+	{"status", exit.Operator, document.Migration, []string{"live", "--timeout", "50ms"}, in(held), "Held"},
+	{"status", exit.Operator, document.Migration, []string{"live"}, in(paused), "resume it"},
+	{"status", exit.Operator, document.Migration, []string{"live"}, in(overdue), "exceeded its deadline"},
+	{"status", exit.Operator, document.Migration, []string{"live", "--wait=false"}, in(held), "is held"},
+	{"verify", exit.Done, document.Verification, []string{"live", "--partial"}, in(succeeded), "could not be made"},
+	{"verify", exit.No, document.Verification, []string{"live"}, in(succeeded), "could not be made"},
+	{"verify", exit.No, document.Verification, []string{"live", "--partial"}, in(joining), "Problems found"},
+	{"verify", exit.Error, "", []string{"absent"}, in(ready), "not found"},
+	{"verify record", exit.Error, "", []string{"live"}, in(ready), "--file"},
+	{"version", exit.Done, document.Versions, []string{"--client"}, nil, "plugin"},
+	{"version", exit.Done, document.Versions, nil, in(ready), "seed seed-a"},
+	{"version", exit.No, document.Versions, nil, in(skewed), "v1.149.0"},
+	{"version", exit.Error, "", []string{"--kubeconfig", "/does/not/exist"}, nil, "kubeconfig"},
+}
+
+// elsewhere are the endings that take more than a garden, and where they are tested.
+var elsewhere = map[string]string{
+	"check 0":         "the judgement: pkg/cli/inspect",
+	"dashboard 0":     "dashboard_test.go",
+	"dump 0":          "test/suites",
+	"probe 1":         "below",
+	"report verify 0": "ticket_test.go",
+	"report verify 1": "ticket_test.go",
+	"report verify 2": "ticket_test.go",
+	"verify record 0": "test/suites",
+}
+
+// documented are the codes that each command may end with.
+var documented = map[string][]exit.Code{
+	"abort": {0, 1, 2}, "check": {0, 1, 2}, "completion kubectl": {0}, "confirm-versions": {0, 1, 2},
+	"dashboard": {0, 2},
+	"drain":     {0, 1, 2}, "drain start": {0, 1, 2}, "drain cancel": {0, 1, 2}, "drain plan": {0, 1, 2},
+	"drain status": {0, 2}, "drain wait": {0, 1, 2, 3, 4}, "dump": {0, 1, 2}, "events": {0, 1, 2}, "explain": {0, 2},
+	"get": {0, 1, 2}, "history": {0, 1, 2}, "in-flight": {0, 1, 2}, "list": {0, 2}, "logs": {0, 1, 2},
+	"pause": {0, 1, 2}, "plan": {0, 1, 2}, "probe": {0, 1, 2}, "report": {0, 2}, "report verify": {0, 1, 2},
+	"resume": {0, 1, 2},
+	"retry":  {0, 1, 2}, "start": {0, 1, 2}, "status": {0, 1, 2, 3, 4}, "verify": {0, 1, 2}, "verify record": {0, 2},
+	"version": {0, 1, 2},
+}
+
+// interrupting is an output that does something after each document, and whose reader leaves when there is nothing more
+// to do.
+type interrupting struct {
+	bytes.Buffer
+	meanwhile []func()
+	interrupt func()
+}
+
+// Write writes, and does the next thing, or interrupts.
+func (i *interrupting) Write(data []byte) (int, error) {
+	defer func() {
+		if len(i.meanwhile) == 0 {
+			i.interrupt()
+			return
+		}
+		i.meanwhile[0]()
+		i.meanwhile = i.meanwhile[1:]
+	}()
+	return i.Buffer.Write(data)
+}
+
+// commandNames returns the names of all commands but those of cobra.
+func commandNames() []string {
+	var (
+		out  []string
+		walk func(*cobra.Command, string)
+	)
+	walk = func(command *cobra.Command, parent string) {
+		for _, child := range command.Commands() {
+			name := strings.TrimSpace(parent + " " + child.Name())
+			switch {
+			case name == "help" || strings.HasPrefix(name, "completion ") && name != "completion kubectl":
+				continue
+			case child.Runnable() && name != "completion":
+				out = append(out, name)
+			}
+			walk(child, name)
+		}
+	}
+	walk(app.NewCommand(app.Streams{Out: io.Discard, Err: io.Discard}), "")
+	return out
+}
+
+// writers are the commands that change something in the garden or in a shoot.
+var writers = []string{"abort", "confirm-versions", "drain", "drain cancel", "drain start", "pause", "plan", "probe",
+	"resume", "retry", "start"}
+
+// silent are the commands whose output has no format: a script, and the address of a page.
+var silent = []string{"completion kubectl", "dashboard"}
+
+var _ = Describe("The ways in which commands end", func() {
+	var (
+		out, errs bytes.Buffer
+		garden    *servedGarden
+		run       = func(e ending, more ...string) exit.Code {
+			GinkgoHelper()
+			out.Reset()
+			errs.Reset()
+			garden = newServedGarden()
+			if e.garden != nil {
+				e.garden(garden)
+			}
+			args := append(strings.Fields(e.command), e.args...)
+			if !slices.Contains(args, "--kubeconfig") {
+				args = append(args, "--kubeconfig", garden.kubeconfig())
+			}
+			if e.command == "dump" {
+				args = append(args, "--file", filepath.Join(GinkgoT().TempDir(), "dump.tar.gz"))
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			return app.Run(ctx, app.Streams{Out: &out, Err: &errs}, append(args, more...))
+		}
+	)
+
+	BeforeEach(func() {
+		GinkgoT().Setenv("XDG_CONFIG_HOME", GinkgoT().TempDir())
+		GinkgoT().Setenv("XDG_CACHE_HOME", GinkgoT().TempDir())
+	})
+
+	for i, e := range endings {
+		It(fmt.Sprintf("should end %s %v with %d (%d)", e.command, e.args, e.code, i), func() {
+			code := run(e)
+			Expect(code).To(Equal(e.code), "%s%s", out.String(), errs.String())
+			Expect(out.String() + errs.String()).To(ContainSubstring(e.says))
+		})
+	}
+
+	It("should all be known and all be tried", func() {
+		names := commandNames()
+		Expect(len(names)).To(BeNumerically(">", 25))
+		var tried []string
+		for _, e := range endings {
+			tried = append(tried, fmt.Sprintf("%s %d", e.command, e.code))
+		}
+		for _, name := range names {
+			Expect(documented).To(HaveKey(name))
+			for _, code := range documented[name] {
+				is := fmt.Sprintf("%s %d", name, code)
+				if _, there := elsewhere[is]; !there {
+					Expect(tried).To(ContainElement(is))
+				}
+			}
+		}
+		for name := range documented {
+			Expect(names).To(ContainElement(name))
+		}
+		for _, e := range endings {
+			Expect(documented[e.command]).To(ContainElement(e.code), e.command)
+		}
+	})
+
+	It("should be 1 for a probe that has found something", func() {
+		result := &probe.Result{Writes: 10, WritesFailed: 1}
+		Expect(app.ProbeResult(app.Streams{Out: &out, Err: &errs}, result)).To(Equal(exit.No))
+	})
+
+	for i, e := range endings {
+		if e.kind == "" {
+			continue
+		}
+		It(fmt.Sprintf("should show programs what %s %v shows (%d)", e.command, e.args, i), func() {
+			By("JSON")
+			Expect(run(e, "-o", "json")).To(Equal(e.code), errs.String())
+			decoder := json.NewDecoder(&out)
+			for first := true; first || decoder.More(); first = false {
+				var head struct {
+					APIVersion string           `json:"apiVersion"`
+					Kind       document.Kind    `json:"kind"`
+					Items      *json.RawMessage `json:"items"`
+				}
+				Expect(decoder.Decode(&head)).To(Succeed())
+				Expect(head.APIVersion).To(Equal(document.APIVersion))
+				Expect(head.Kind).To(Equal(e.kind))
+				Expect(head.Items != nil).To(Equal(strings.HasSuffix(string(e.kind), "List")))
+			}
+
+			By("YAML")
+			Expect(run(e, "-o", "yaml")).To(Equal(e.code), errs.String())
+			var head metav1.TypeMeta
+			Expect(yaml.Unmarshal(out.Bytes(), &head)).To(Succeed())
+			Expect(head).To(Equal(metav1.TypeMeta{APIVersion: document.APIVersion, Kind: string(e.kind)}))
+
+			By("JSONPath")
+			Expect(run(e, "-o", "jsonpath={.kind}")).To(Equal(e.code), errs.String())
+			Expect(out.String()).To(HavePrefix(string(e.kind) + "\n"))
+
+			By("names")
+			Expect(run(e, "-o", "name")).To(Equal(e.code), errs.String())
+			for line := range strings.Lines(out.String()) {
+				Expect(line).To(ContainSubstring("/"))
+			}
+		})
+	}
+
+	It("should have formats for whatever prints something", func() {
+		root := app.NewCommand(app.Streams{Out: io.Discard, Err: io.Discard})
+		for _, name := range commandNames() {
+			command, _, err := root.Find(strings.Fields(name))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(command.Flags().Lookup("output") != nil).To(Equal(!slices.Contains(silent, name)), name)
+			Expect(command.Flags().Lookup("dry-run") != nil).To(Equal(slices.Contains(writers, name)), name)
+		}
+	})
+
+	It("should write one document for each change of a migration that is watched", func() {
+		e := ending{command: "get", args: []string{"live", "-w", "-o", "json"}, garden: in(succeeded)}
+		Expect(run(e)).To(Equal(exit.Done))
+		Expect(strings.Count(out.String(), "\n")).To(Equal(1), "each is one line")
+		e = ending{command: "start", args: []string{"live", "--to", "seed-b", "-w", "-o", "json"}, garden: thenAborted}
+		Expect(run(e)).To(Equal(exit.No))
+		decoder := json.NewDecoder(&out)
+		var kinds []string
+		for decoder.More() {
+			var head metav1.TypeMeta
+			Expect(decoder.Decode(&head)).To(Succeed())
+			kinds = append(kinds, head.Kind)
+		}
+		Expect(kinds).To(Equal([]string{"Change", "Migration"}))
+	})
+
+	DescribeTable("should write a document for each migration when all are watched, until that is interrupted",
+		func(args ...string) {
+			garden := newServedGarden()
+			in(held)(garden)
+			ctx, interrupt := context.WithCancel(context.Background())
+			defer interrupt()
+			first := &interrupting{interrupt: interrupt}
+			args = append(args, "-o", "json", "--kubeconfig", garden.kubeconfig())
+			Expect(app.Run(ctx, app.Streams{Out: first, Err: &errs}, args)).To(Equal(exit.Done), errs.String())
+			var head metav1.TypeMeta
+			Expect(json.Unmarshal(first.Bytes(), &head)).To(Succeed())
+			Expect(head).To(Equal(metav1.TypeMeta{APIVersion: document.APIVersion, Kind: string(document.Migration)}))
+		},
+		Entry("list", "list", "-A", "-w"),
+		Entry("get without a shoot", "get", "-A", "-w"),
+	)
+
+	It("should show what is added to the events, each once, until that is interrupted", func() {
+		garden := newServedGarden()
+		in(nowhere)(garden)
+		report := func(reason string) {
+			garden.put(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: reason},
+				InvolvedObject: corev1.ObjectReference{Kind: "Shoot", Name: "live"}, Reason: reason,
+				LastTimestamp: metav1.Now()})
+		}
+		report("First")
+		ctx, interrupt := context.WithCancel(context.Background())
+		defer interrupt()
+		written := &interrupting{meanwhile: []func(){func() { report("Second") }}, interrupt: interrupt}
+		Expect(app.Run(ctx, app.Streams{Out: written, Err: &errs}, []string{"events", "live", "-f", "-o",
+			"jsonpath={.items[*].reason}", "--kubeconfig", garden.kubeconfig()})).To(Equal(exit.Done), errs.String())
+		Expect(written.String()).To(Equal("First\nSecond\n"))
+	})
+
+	for _, e := range endings {
+		if !slices.Contains(writers, e.command) || e.kind != document.Change {
+			continue
+		}
+		It("should keep nothing of a dry run of "+e.command, func() {
+			By("really")
+			Expect(run(e)).To(Equal(exit.Done))
+			Expect(garden.writes).NotTo(BeEmpty())
+			Expect(garden.dryRuns).To(BeEmpty())
+			writes := len(garden.writes)
+
+			By("by the client")
+			Expect(run(e, "--dry-run=client")).To(Equal(exit.Done), errs.String())
+			Expect(garden.writes).To(BeEmpty())
+			Expect(garden.dryRuns).To(BeEmpty())
+			Expect(out.String()).To(And(HavePrefix("Dry run (client): nothing was sent.\n"),
+				MatchRegexp(`(?m)^Change: (Shoot garden-demo/live|Seed seed-a): `),
+				MatchRegexp(`(?m)^Patch:  (Shoot garden-demo/live|Seed seed-a)(, binding)?: \{`)))
+
+			By("by the server")
+			Expect(run(e, "--dry-run=server")).To(Equal(exit.Done), errs.String())
+			Expect(garden.writes).To(BeEmpty())
+			Expect(garden.dryRuns).To(HaveLen(writes))
+			Expect(run(e, "--dry-run")).To(Equal(exit.Done), errs.String())
+			Expect(garden.dryRuns).To(HaveLen(writes))
+
+			By("for programs")
+			Expect(run(e, "--dry-run=client", "-o", "json")).To(Equal(exit.Done))
+			var change struct {
+				DryRun string            `json:"dryRun"`
+				Object map[string]string `json:"object"`
+				Writes []map[string]any  `json:"writes"`
+			}
+			Expect(json.Unmarshal(out.Bytes(), &change)).To(Succeed())
+			Expect(change.DryRun).To(Equal("client"))
+			Expect(change.Object).To(HaveKey("name"))
+			Expect(change.Writes).To(HaveLen(writes))
+		})
+	}
+
+	It("should ask no agent for a probe in a dry run of a plan", func() {
+		e := ending{command: "plan", args: []string{"live", "--to", "seed-b", "--probe"}, garden: in(ready)}
+		Expect(run(e, "--dry-run=client")).To(Equal(exit.Done), errs.String())
+		Expect(garden.writes).To(BeEmpty())
+		Expect(garden.dryRuns).To(BeEmpty())
+		Expect(errs.String()).To(And(ContainSubstring("Seed seed-a {"), ContainSubstring("Seed seed-b {")))
+		Expect(run(e, "--dry-run=server")).To(Equal(exit.Done), errs.String())
+		Expect(garden.writes).To(BeEmpty())
+		Expect(garden.dryRuns).To(HaveLen(2))
+	})
+
+	It("should count the shoots that a drain would move before another one, and ask for nothing", func() {
+		e := ending{command: "drain plan", args: []string{"seed-a", "-o", "json"}, garden: func(g *servedGarden) {
+			p := newPlannable()
+			p.seedB.Status.Allocatable = corev1.ResourceList{gardencorev1beta1.ResourceShoots: resource.MustParse("1")}
+			other := p.shoot.DeepCopy()
+			other.Name, other.Spec.Purpose = "try-out", new(gardencorev1beta1.ShootPurposeEvaluation)
+			p.into(g)
+			g.put(other)
+		}}
+		Expect(run(e)).To(Equal(exit.No), errs.String())
+		var plan view.DrainPlan
+		Expect(json.Unmarshal(out.Bytes(), &plan)).To(Succeed())
+		Expect(plan.Counts).To(Equal(drain.Counts{Total: 2, Waiting: 1, Blocked: 1}))
+		Expect(plan.Shoots).To(HaveExactElements(
+			And(HaveField("Name", "try-out"), HaveField("Destination", "seed-b"), HaveField("Way", drain.Live)),
+			And(HaveField("Name", "live"), HaveField("Reason", drain.ReasonNoCandidate))))
+		Expect(garden.writes).To(BeEmpty())
+	})
+
+	DescribeTable("should be the same with old spellings, and give a hint",
+		func(hint string, code exit.Code, garden func(*servedGarden), args ...string) {
+			Expect(run(ending{garden: garden}, args...)).To(Equal(code), errs.String())
+			Expect(errs.String()).To(ContainSubstring("hint: " + hint))
+			Expect(out.String()).NotTo(ContainSubstring("hint"))
+		},
+		Entry("pause", "--before is now --pause-before;", exit.Done, in(joining), "pause", "live", "--before", "6"),
+		Entry("drain, its status", "--status is now a command: kubectl livecpm drain status SEED", exit.Done, in(ready),
+			"drain", "seed-a", "--status"),
+		Entry("drain, cancelled", "--cancel is now a command: kubectl livecpm drain cancel SEED", exit.Done,
+			in(drained(progressing)), "drain", "seed-a", "--cancel"),
+		Entry("verify", "--from is now --source;", exit.No, in(succeeded), "verify", "live", "--from", "seed-a"),
+		Entry("verify, recording", "--record is now a command: kubectl livecpm verify record SHOOT --file FILE",
+			exit.Error, in(ready), "verify", "live", "--record", "/does/not/exist/baseline"),
+		Entry("report", "--from is now --recording;", exit.Error, nil, "report", "--from", "/does/not/exist"),
+		Entry("a dry run", "--dry-run=true is now --dry-run=server;", exit.Done, in(joining), "abort", "live",
+			"--dry-run=true"),
+	)
+})
