@@ -175,7 +175,7 @@ func (p *Probe) leadershipLost(identity string, err error) {
 	p.counters.leadershipLost.Add(1)
 	p.counters.writes.Add(1)
 	p.kinds.sent(r)
-	p.kinds.failed(r)
+	p.kinds.failed(r, err)
 	p.failed(kindWrite, fmt.Errorf("failed to %s: %w", r, err))
 }
 

@@ -139,6 +139,21 @@ func LatencyOf(due time.Time) time.Duration {
 	return p.timeline.percentile(PhaseBefore, 1)
 }
 
+// Ack is a write that was acknowledged.
+type Ack struct {
+	At      time.Time
+	Latency time.Duration
+}
+
+// Acknowledged returns a probe that has seen the writes.
+func Acknowledged(writes ...Ack) *Probe {
+	p := &Probe{timeline: newTimeline(writes[0].At)}
+	for _, write := range writes {
+		p.timeline.acknowledged(write.At, write.Latency)
+	}
+	return p
+}
+
 // NewImpatientResolver returns a Resolver that soon gives up the given number of its first questions, which are those
 // that are to get no answer, and waits for the answers to all others for as long as tests wait for anything.
 func NewImpatientResolver(server string, c clock.PassiveClock, impatient int) *Resolver {

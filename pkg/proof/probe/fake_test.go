@@ -50,6 +50,8 @@ type fakeAPI struct {
 	onWrite func(w http.ResponseWriter, configMap *corev1.ConfigMap) bool
 	// forget makes an acknowledged write vanish.
 	forget func(configMap *corev1.ConfigMap) bool
+	// conflicts is how many updates of ConfigMaps were refused because they were made of another revision.
+	conflicts atomic.Int64
 	// onRead may change what a read answers.
 	onRead func(configMap *corev1.ConfigMap)
 	// deliveries tells how often a watch delivers an entry: 0 loses it, 2 duplicates it.
@@ -325,6 +327,7 @@ func (f *fakeAPI) serveConfigMaps(w http.ResponseWriter, r *http.Request, name s
 		if r.Method == http.MethodPut {
 			kind = "MODIFIED"
 			if current == nil || current.ResourceVersion != configMap.ResourceVersion {
+				f.conflicts.Add(1)
 				answerStatus(w, 409, metav1.StatusReasonConflict)
 				return
 			}

@@ -148,8 +148,9 @@ func (p *Probe) newInformer(example runtime.Object, i *informer, from source) *i
 			r := request{verbWatch, i.kind, "for an informer"}
 			p.kinds.sent(r)
 			if failure != nil && ctx.Err() == nil {
-				p.kinds.failed(r)
-				p.watchFailed(attempt.explain(fmt.Errorf("failed to %s: %w", r, failure)))
+				failure = attempt.explain(fmt.Errorf("failed to %s: %w", r, failure))
+				p.kinds.failed(r, failure)
+				p.watchFailed(failure)
 			}
 			return stream, err
 		},

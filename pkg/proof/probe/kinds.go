@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // The kinds of objects that the load is about. The probe's own is in custom.go.
@@ -125,16 +126,24 @@ func turns(parts []part, keys int) []turn {
 // kindCounters count the requests of each verb and kind.
 type kindCounters struct {
 	mu     sync.Mutex
-	counts map[request]*KindDetails
+	counts map[request]*kindCount
 }
 
-func (k *kindCounters) of(r request) *KindDetails {
+// kindCount counts those of one verb and kind.
+type kindCount struct {
+	KindDetails
+	// latencies are those of the ones that succeeded.
+	latencies map[Phase][]time.Duration
+}
+
+func (k *kindCounters) of(r request) *kindCount {
 	r.name = ""
 	if k.counts == nil {
-		k.counts = map[request]*KindDetails{}
+		k.counts = map[request]*kindCount{}
 	}
 	if k.counts[r] == nil {
-		k.counts[r] = &KindDetails{Verb: r.verb, Kind: r.kind}
+		k.counts[r] = &kindCount{KindDetails: KindDetails{Verb: r.verb, Kind: r.kind},
+			latencies: map[Phase][]time.Duration{}}
 	}
 	return k.counts[r]
 }
@@ -145,10 +154,23 @@ func (k *kindCounters) sent(r request) {
 	k.of(r).Sent++
 }
 
-func (k *kindCounters) failed(r request) {
+// succeeded takes the latency of a request that succeeded in the phase.
+func (k *kindCounters) succeeded(r request, phase Phase, latency time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.of(r).Failed++
+	count := k.of(r)
+	count.latencies[phase] = append(count.latencies[phase], latency)
+}
+
+// failed counts a request that failed with the error, which try has marked if client-go would have sent it again.
+func (k *kindCounters) failed(r request, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	count := k.of(r)
+	count.Failed++
+	if retryable(err) {
+		count.Retryable++
+	}
 }
 
 // details returns all counts in a fixed order.
@@ -156,11 +178,22 @@ func (k *kindCounters) details() []KindDetails {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	out := make([]KindDetails, 0, len(k.counts))
-	for _, counts := range k.counts {
-		out = append(out, *counts)
+	for _, count := range k.counts {
+		details := count.KindDetails
+		details.P99Ms = ByPhase{Before: count.p99(PhaseBefore), During: count.p99(PhaseDuring),
+			After: count.p99(PhaseAfter)}
+		out = append(out, details)
 	}
 	slices.SortFunc(out, func(a, b KindDetails) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Verb, b.Verb))
 	})
 	return out
+}
+
+// p99 returns what 99 % of the latencies in the phase do not exceed, in milliseconds; zero if there are none.
+func (c *kindCount) p99(phase Phase) float64 {
+	if len(c.latencies[phase]) == 0 {
+		return 0
+	}
+	return milliseconds(share(slices.Sorted(slices.Values(c.latencies[phase])), 0.99))
 }

@@ -107,6 +107,9 @@ var _ = Describe("Kinds of requests", func() {
 			words := strings.Split(request, " ")
 			verb, kind := strings.Join(words[:len(words)-1], " "), words[len(words)-1]
 			Expect(result.Details.Kinds).To(failedKind(verb, kind, 0), request)
+			Expect(result.Details.Kinds).To(ContainElement(And(HaveField("Verb", verb), HaveField("Kind", kind),
+				HaveField("P99Ms.Before", BeNumerically(">", 0)), HaveField("P99Ms.During", BeZero()),
+				HaveField("Retryable", BeZero()))), request)
 		}
 	})
 
@@ -121,6 +124,11 @@ var _ = Describe("Kinds of requests", func() {
 			})
 			Expect(result.Details.Kinds).To(failedKind(verb, kind, 3))
 			Expect(result.WritesFailed + result.ReadsFailed).To(BeEquivalentTo(3))
+			retryable := int64(0)
+			for _, kind := range result.Details.Kinds {
+				retryable += kind.Retryable
+			}
+			Expect(retryable).To(Equal(result.WritesRetryable + result.ReadsRetryable))
 			Expect(result.Details.Incidents).To(ContainElement(
 				HaveField("Error", ContainSubstring("failed to "+verb+" "+kind))))
 			Expect(result.Details.AcknowledgedWritesLost + result.WatchEventsLost).To(BeZero())

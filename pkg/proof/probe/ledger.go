@@ -262,6 +262,13 @@ func (t *timeline) mark(phase Phase, now time.Time) {
 	t.marks[phase] = now
 }
 
+// current returns the phase that the run is in.
+func (t *timeline) current() Phase {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.phase
+}
+
 func (t *timeline) acknowledged(now time.Time, latency time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -34,28 +34,34 @@ func (p *Probe) timedWrite(ctx context.Context, r request, send func(context.Con
 	p.kinds.sent(r)
 	due := dueTime(ctx, time.Now())
 	if err := try(ctx, send); err != nil {
-		p.kinds.failed(r)
+		p.kinds.failed(r, err)
 		p.failed(kindWrite, fmt.Errorf("failed to %s: %w", r, err))
 		return false
 	}
 	now := time.Now()
 	p.timeline.acknowledged(now, now.Sub(due))
+	p.kinds.succeeded(r, p.timeline.current(), now.Sub(due))
 	return true
 }
 
-// timedRead sends a read. Whether its error is a failure is for the caller to say.
+// timedRead sends a read. Whether its error is a failure is for the caller to say. Its latency begins when it was due.
 func (p *Probe) timedRead(ctx context.Context, r request, send func(context.Context) error) error {
 	ctx, cancel := p.sending(ctx)
 	defer cancel()
 
 	p.counters.reads.Add(1)
 	p.kinds.sent(r)
-	return try(ctx, send)
+	due := dueTime(ctx, time.Now())
+	err := try(ctx, send)
+	if err == nil {
+		p.kinds.succeeded(r, p.timeline.current(), time.Since(due))
+	}
+	return err
 }
 
 // readFailed counts a read that was sent as failed.
 func (p *Probe) readFailed(r request, err error) {
-	p.kinds.failed(r)
+	p.kinds.failed(r, err)
 	p.failed(kindRead, fmt.Errorf("failed to %s: %w", r, err))
 }
 

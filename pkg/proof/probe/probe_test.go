@@ -78,6 +78,18 @@ var _ = Describe("Probe", func() {
 		time.Sleep(300 * time.Millisecond)
 		Eventually(requests).Should(BeNumerically(">=", enough))
 	}
+	// acknowledged waits until the next write is acknowledged.
+	acknowledged := func(p *probe.Probe) {
+		GinkgoHelper()
+		begin := time.Now()
+		Eventually(func() bool {
+			sinceBegin := time.Since(begin)
+			return p.Snapshot().SinceLastWrite < sinceBegin
+		}).Should(BeTrue())
+	}
+	// alsoAwait is what else is waited for before the trigger and after the migration, besides the load.
+	var alsoAwait func(p *probe.Probe)
+	BeforeEach(func() { alsoAwait = func(*probe.Probe) {} })
 
 	// run puts load on the fake for a while and calls the functions in between.
 	run := func(steps ...func()) *probe.Result {
@@ -85,7 +97,17 @@ var _ = Describe("Probe", func() {
 		p, err := probe.New(config)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.Start(ctx)).To(Succeed())
+		stopped := false
+		DeferCleanup(func() {
+			// A spec that has failed must not leave load on a server that waits for it to end.
+			if !stopped {
+				ended, end := context.WithCancel(ctx)
+				end()
+				_, _ = p.Stop(ended)
+			}
+		})
 		load(p)
+		alsoAwait(p)
 		p.Mark(probe.PhaseDuring)
 		for _, step := range steps {
 			step()
@@ -93,6 +115,8 @@ var _ = Describe("Probe", func() {
 		}
 		p.Mark(probe.PhaseAfter)
 		load(p)
+		alsoAwait(p)
+		stopped = true
 		result, err := p.Stop(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(api.namespaceCount()).To(BeZero(), "the namespace should be deleted")
@@ -127,6 +151,7 @@ var _ = Describe("Probe", func() {
 	}
 
 	It("should find nothing wrong with a server that works", func() {
+		alsoAwait = acknowledged
 		result := run()
 		expectCleanCounts(result)
 		Expect(result.Writes).To(BeNumerically(">", 20))
@@ -443,9 +468,13 @@ var _ = Describe("Probe", func() {
 		config.DrainTimeout = waitForLost
 		var lost atomic.Bool
 		api.forget = func(configMap *corev1.ConfigMap) bool {
-			return configMap.Data["sequence"] == "5" && lost.CompareAndSwap(false, true)
+			// Only an update names the revision that it was made of, so only an update can conflict.
+			return strings.Contains(configMap.Name, "-update-") && configMap.Data["sequence"] == "5" &&
+				lost.CompareAndSwap(false, true)
 		}
-		result := run()
+		result := run(func() {
+			Eventually(api.conflicts.Load).Should(BeNumerically(">=", 1), "the next write should conflict")
+		})
 		Expect(result.Details.AcknowledgedWritesLost).To(BeNumerically("==", 1))
 		Expect(result.WritesFailed).To(BeNumerically(">=", 1), "the next write should conflict")
 		informers := 1

@@ -88,9 +88,14 @@ type KindDetails struct {
 	// Verb and Kind say what the requests do, as in merge patch and ConfigMap.
 	Verb string `json:"verb"`
 	Kind string `json:"kind"`
-	// Sent is how many were sent, Failed how many of them failed.
+	// Sent is how many were sent, Failed how many of them failed at the first try; there is no other.
 	Sent   int64 `json:"sent"`
 	Failed int64 `json:"failed"`
+	// Retryable are those of the failed ones that client-go would have sent again by default.
+	Retryable int64 `json:"retryable"`
+	// P99Ms is what 99 % of those that succeeded have not exceeded, from when they were due; zero where it was not
+	// measured: of watches, and of elections.
+	P99Ms ByPhase `json:"p99Ms"`
 }
 
 // Scheduled counts requests of one kind.
@@ -124,6 +129,8 @@ type Series struct {
 	Begin time.Time `json:"begin"`
 	// IntervalSeconds is how much time a point stands for.
 	IntervalSeconds float64 `json:"intervalSeconds"`
+	// BoundsMs are the upper bounds of the buckets of all points; none in recordings from before 2026-11-27.
+	BoundsMs []float64 `json:"boundsMs,omitempty"`
 	// Points are the points.
 	Points []Point `json:"points"`
 }
@@ -136,6 +143,8 @@ type Point struct {
 	P50Ms float64 `json:"p50Ms"`
 	P99Ms float64 `json:"p99Ms"`
 	MaxMs float64 `json:"maxMs"`
+	// Counts are how many of them are in each bucket (see CountLatencies).
+	Counts []int `json:"counts,omitempty"`
 	// Failed is the number of requests of any kind that failed.
 	Failed int `json:"failed,omitempty"`
 }

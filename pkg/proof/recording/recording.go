@@ -60,6 +60,11 @@ type Step struct {
 	Owner     string                          `json:"owner"`
 	// Seconds is how long it took.
 	Seconds float64 `json:"seconds"`
+	// WriteP99Ms is what 99 % of the writes that were acknowledged in the step have not exceeded, from when they were
+	// due, and WriteMaxMs the slowest of them. Both are zero if there were none, and in recordings from before
+	// 2026-11-26.
+	WriteP99Ms float64 `json:"writeP99Ms,omitempty"`
+	WriteMaxMs float64 `json:"writeMaxMs,omitempty"`
 }
 
 // Ownership is what looking at both seeds again and again has shown.
@@ -83,6 +88,8 @@ type Details struct {
 	Probe *ProbeDetails `json:"probe"`
 	// Etcd holds the members of each cluster, each time they changed.
 	Etcd map[string][]Members `json:"etcd"`
+	// Transitions are the reasons that the steps have shown. None in recordings from before 2026-11-27.
+	Transitions []Transition `json:"transitions,omitempty"`
 	// Overlaps are the times in which a controller ran in both seeds.
 	Overlaps []Overlap `json:"overlaps"`
 	// ObserverErrors says why an observer could not see everything. Each of them is a problem.

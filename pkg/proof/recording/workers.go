@@ -60,8 +60,8 @@ type Requests struct {
 // InCluster is what clients inside of the shoot have noticed that use the address of the Service default/kubernetes.
 type InCluster struct {
 	Requests int `json:"requests"`
-	// Failed are all requests that failed. CutByProxy are those of them that were in flight while an apiserver-proxy of
-	// the same node ended with all its connections: the price of rolling it, which Gardener's own updates have as well.
+	// Failed are all requests that failed. CutByProxy are those of them whose connection broke because it led to an
+	// apiserver-proxy of the same node that ended: the price of rolling it, which Gardener's own updates have as well.
 	Failed     int `json:"failed"`
 	CutByProxy int `json:"cutByProxy"`
 	// LongestGapMs is the longest time in which one client had no answer, BaselineLongestGapMs the one before the

@@ -20,6 +20,9 @@ const (
 	narrowChart = 360
 )
 
+// edge is how near to an edge of a drawing a mark of the time axis is too near to be centred.
+const edge = 22
+
 // canvas draws charts over time, all with the same axis, so that they can be compared.
 type canvas struct {
 	report Report
@@ -86,7 +89,15 @@ func (c *canvas) axis(top float64) {
 		}
 		x := c.x(at)
 		fmt.Fprintf(&c.under, `<line class="grid" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, x, top, x, c.y)
-		c.text("tick", x, c.y+14, c.report.offset(at))
+		// A mark at an edge is written beside its line: the half of it would be cut off.
+		class := "tick"
+		switch {
+		case x > c.width-edge:
+			class = "tick atend"
+		case x < edge:
+			class = "tick atbegin"
+		}
+		c.text(class, x, c.y+14, c.report.offset(at))
 	}
 	c.level("axis", c.y)
 	c.y += 22
@@ -163,17 +174,39 @@ func stepsChart(r Report) string {
 				x1, x2 := c.x(*step.Begin), c.x(end)
 				c.draw(bar{class: side(step.Owner), x1: x1, x2: x2, y: c.y + 4, height: 16,
 					title: fmt.Sprintf("%s, %s, %s from %s", name, step.Owner, took, r.offset(*step.Begin))})
+				c.stands(step)
 				switch room := float64(7 * len(took)); {
 				case c.width-x2 > room+16:
 					c.text("value", max(x2, x1+2)+5, c.y+16, took)
-				default:
+				case x1 > room+10:
 					c.text("value before", x1-5, c.y+16, took)
+				default:
+					c.text("value inside", x1+6, c.y+16, took)
 				}
 			}
 			c.y += 26
 		}
 		c.axis(top)
 	})
+}
+
+// stands draws the reasons of the step over its bar: every other one darker, and those that held it in their own
+// colour.
+func (c *canvas) stands(step Step) {
+	for i, stand := range step.Reasons {
+		class := "stand"
+		switch {
+		case stand.bad():
+			class += " fault"
+		case stand.held():
+			class += " hold"
+		case i%2 == 1:
+			class += " other"
+		}
+		c.draw(bar{class: class, x1: c.x(stand.Begin), x2: c.x(stand.End), y: c.y + 4, height: 16,
+			title: fmt.Sprintf("%d %s: %s, %s from %s", step.Number, step.Condition, stand.name(),
+				duration(stand.Took()), c.report.offset(stand.Begin))})
+	}
 }
 
 func side(owner string) string {

@@ -48,8 +48,9 @@ func Markdown(r Report) string {
 		figures = append(figures, []string{tile.Name, tile.Value, tile.Note})
 	}
 	table("Figures", []string{"what", "value", ""}, figures)
-	table("Steps", []string{"#", "step", "owner", "begin", "took", "what it does"}, stepRows(r))
-	if p := r.Probe; p != nil {
+	table("Steps", stepHeader(r), stepRows(r))
+	table("Where the time went", reasonHeader, reasonCells(r))
+	if p := r.Probe; p != nil && !p.Running {
 		table("Requests", requestHeader, requestRows(*p))
 		table("Writes", []string{"ms", "before", "during", "after"}, [][]string{
 			latencyRow("p50", p.P50), latencyRow("p99", p.P99),
@@ -71,6 +72,15 @@ func Markdown(r Report) string {
 	}
 	table("Events", []string{"offset", "kind", "what"}, events)
 	return strings.TrimRight(out.String(), "\n") + "\n"
+}
+
+// reasonCells are the rows of the table of the reasons.
+func reasonCells(r Report) [][]string {
+	var out [][]string
+	for _, row := range reasonRows(r) {
+		out = append(out, []string{row.Step, row.Reason, row.Begin, row.Took, fmt.Sprintf("%d %%", row.Percent)})
+	}
+	return out
 }
 
 func latencyRow(name string, ms recording.ByPhase) []string {

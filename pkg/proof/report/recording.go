@@ -45,9 +45,11 @@ func FromRecording(reportJSON, detailsJSON []byte) (Report, error) {
 	}
 	out.setTimes(in, det)
 	out.Steps = recordedSteps(in, out.Triggered)
+	out.AddTransitions(det.Transitions)
 	out.Etcds = recordedEtcds(in, det)
 	out.Probe = recordedProbe(in.Probe, *det.Probe)
 	out.addCounts(in, det)
+	out.addKinds(det.Probe.Kinds)
 	if in.Ownership != nil {
 		out.addOwnership(*in.Ownership)
 	}
@@ -171,6 +173,7 @@ func recordedSteps(in recording.Recording, triggered time.Time) []Step {
 		if i < len(in.Steps) && in.Steps[i].Condition == step.Condition {
 			begin, end := at, at.Add(seconds(in.Steps[i].Seconds))
 			view.Begin, view.End, at = &begin, &end, end
+			view.WriteP99Ms, view.WriteMaxMs = in.Steps[i].WriteP99Ms, in.Steps[i].WriteMaxMs
 		} else {
 			view.State = "not finished"
 		}

@@ -46,6 +46,9 @@ type Report struct {
 	Tables []Table `json:"tables,omitempty"`
 	// Events are what happened, in order.
 	Events []Event `json:"events,omitempty"`
+
+	// transitions are those that the steps were split by.
+	transitions []recording.Transition
 }
 
 // Step is a step of the migration.
@@ -60,6 +63,12 @@ type Step struct {
 	End   *time.Time `json:"end,omitempty"`
 	// State is what its condition says if it has not ended.
 	State string `json:"state,omitempty"`
+	// WriteP99Ms is what 99 % of the writes that were acknowledged in it have not exceeded, WriteMaxMs the slowest of
+	// them, in milliseconds; zero if there were none, or nobody measured.
+	WriteP99Ms float64 `json:"writeP99Ms,omitempty"`
+	WriteMaxMs float64 `json:"writeMaxMs,omitempty"`
+	// Reasons are where it stood, in order, from its begin to its end; none if nobody looked.
+	Reasons []Stand `json:"reasons,omitempty"`
 }
 
 // Etcd is an etcd cluster.
@@ -74,6 +83,9 @@ type Etcd struct {
 	Lost int64 `json:"acknowledgedWritesLost"`
 	// Changes are the member lists, each time they changed.
 	Changes []Members `json:"changes"`
+	// Unproved reports that its members were looked at, and nothing else: neither what the cluster was before nor what
+	// became of writes is known.
+	Unproved bool `json:"unproved,omitempty"`
 }
 
 // Members is a member list from a time on.
@@ -110,6 +122,8 @@ type Probe struct {
 	After time.Time `json:"after,omitzero"`
 	// Series is the course; nil if it was not recorded.
 	Series *recording.Series `json:"series,omitempty"`
+	// Running reports that the probe has not ended: it has counted requests, and compared nothing.
+	Running bool `json:"running,omitempty"`
 }
 
 // Fact is a figure with its name.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"html"
 	"io"
 	"maps"
 	"os"
@@ -87,6 +88,58 @@ func withSeries(r report.Report) report.Report {
 	}
 	r.Probe.Series = series
 	return r
+}
+
+// withHeat gives the recording a course that tells how the latencies are spread: one slow write of many, a time without
+// writes, and failures.
+func withHeat(r report.Report) report.Report {
+	bounds := recording.LatencyBoundsMs()
+	series := &recording.Series{Begin: r.Begin, IntervalSeconds: 2, BoundsMs: bounds}
+	for i := range int(r.End.Sub(r.Begin).Seconds() / 2) {
+		latencies := []float64{}
+		for j := range 32 {
+			latencies = append(latencies, 12+float64((i*7+j*13)%30)+float64(j*j)/40)
+		}
+		switch {
+		case i >= 130 && i < 140:
+			latencies = append(latencies, 600, 700, 900)
+		case i == 100:
+			latencies = append(latencies, 4200)
+		case i >= 141 && i < 150:
+			latencies = nil
+		}
+		point := recording.Point{Writes: len(latencies), Counts: recording.CountLatencies(bounds, latencies)}
+		if len(latencies) > 0 {
+			point.P50Ms, point.P99Ms, point.MaxMs = 20, 60, slices.Max(latencies)
+		} else {
+			point.Failed = 2
+		}
+		series.Points = append(series.Points, point)
+	}
+	r.Probe.Series = series
+	return r
+}
+
+// reasons are events of the shoot of which two steps have finished: its second one was held meanwhile, and the third
+// one is.
+func reasons() []corev1.Event {
+	begin := time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC)
+	event := func(after time.Duration, step int, status, reason string) corev1.Event {
+		return corev1.Event{Reason: reason, Type: corev1.EventTypeNormal,
+			Message:   steps.Table()[step-1].String() + " is " + status + ": because",
+			EventTime: metav1.NewMicroTime(begin.Add(after))}
+	}
+	return []corev1.Event{
+		event(20*time.Second, 1, "Progressing", "PersistingShootState"),
+		event(60*time.Second, 1, "True", "Completed"),
+		event(61*time.Second, 2, "Unknown", "Paused"),
+		event(80*time.Second, 2, "Progressing", "Started"),
+		event(81*time.Second, 2, "Progressing", "PreparingDestination"),
+		event(100*time.Second, 2, "False", "EtcdNotHealthy"),
+		event(110*time.Second, 2, "Progressing", "JoiningEtcdMembers"),
+		event(130*time.Second, 3, "Progressing", "MigratingExtensions"),
+		{Reason: "Other", Message: "Nothing is Progressing: about no step", EventTime: metav1.NewMicroTime(begin)},
+	}
 }
 
 // finished is a shoot whose migration is over; every step took a minute.
@@ -196,6 +249,30 @@ var _ = Describe("FromRecording", func() {
 			To(ContainElement(report.Row{Cells: []string{"looks at both seeds", "540"}}))
 	})
 
+	It("should tell what became of each kind of requests, on the page, as text and as JSON", func() {
+		r, err := report.FromRecording([]byte(`{"shoot":"a/b","result":"succeeded"}`), []byte(`{"probe":{"kinds":[`+
+			`{"verb":"merge patch","kind":"ConfigMap","sent":400,"failed":3,"retryable":1,`+
+			`"p99Ms":{"before":12.5,"during":80,"after":13}},`+
+			`{"verb":"watch","kind":"Sample","sent":4,"failed":0,"retryable":0,`+
+			`"p99Ms":{"before":0,"during":0,"after":0}}]}}`))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(r.Tables).To(HaveExactElements(And(HaveField("Title", "Kinds of requests"),
+			HaveField("Rows", HaveExactElements(
+				report.Row{Bad: true,
+					Cells: []string{"merge patch ConfigMap", "400", "3", "2", "12.5", "80.0", "13.0"}},
+				report.Row{Cells: []string{"watch Sample", "4", "0", "0", "-", "-", "-"}},
+			)))))
+		Expect(report.Markdown(r)).To(And(
+			ContainSubstring("| requests | sent | failed at the first try | client-go would not have sent again | "),
+			ContainSubstring("| merge patch ConfigMap | 400 | 3 | 2 | 12.5 | 80.0 | 13.0 |")))
+		page, err := report.HTML(r)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(page).To(ContainSubstring(`<td class="bad">merge patch ConfigMap</td><td class="bad">400</td>`))
+		content, err := json.Marshal(r)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(content)).To(ContainSubstring(`"merge patch ConfigMap","400","3","2","12.5","80.0","13.0"`))
+	})
+
 	It("should call figures of nothing bad", func() {
 		r, err := report.FromRecording(
 			[]byte(
@@ -283,6 +360,21 @@ var _ = Describe("FromRecording", func() {
 		Expect(r.Steps[1]).To(And(HaveField("Begin", BeNil()), HaveField("State", "not finished")))
 	})
 
+	It("should show what writes took in each step, where that was measured", func() {
+		r, err := report.FromRecording([]byte(`{"shoot":"a/b","result":"failed","durationSeconds":60,"steps":[`+
+			`{"condition":"SourceEtcdPreparedForPeerJoin","seconds":6,"writeP99Ms":81.5,"writeMaxMs":903.4},`+
+			`{"condition":"DestinationEtcdPeersJoined","seconds":7}]}`), nil)
+		Expect(err).NotTo(HaveOccurred())
+		text := report.Markdown(r)
+		Expect(text).To(ContainSubstring("| took | p99 of writes (ms) | slowest write (ms) | what it does |"))
+		Expect(text).To(MatchRegexp(`\| 1 \| SourceEtcdPreparedForPeerJoin \| .* \| 81\.5 \| 903\.4 \| \w`))
+		Expect(text).To(MatchRegexp(`\| 2 \| DestinationEtcdPeersJoined \| .* \| - \| - \| \w`))
+		page, err := report.HTML(r)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(page).To(ContainSubstring(`<th>p99 of writes (ms)</th><th>slowest write (ms)</th>`))
+		Expect(page).To(MatchRegexp(`<td class="num">81\.5</td><td class="num">903\.4</td><td class="optional">\w`))
+	})
+
 	DescribeTable("should refuse what is no recording", func(reportJSON, detailsJSON, message string) {
 		_, err := report.FromRecording([]byte(reportJSON), []byte(detailsJSON))
 		Expect(err).To(MatchError(ContainSubstring(message)))
@@ -321,6 +413,43 @@ var _ = Describe("FromShoot", func() {
 		Expect(r.Steps[3]).To(And(HaveField("Begin", BeNil()), HaveField("State", ContainSubstring("Unknown"))))
 	})
 
+	It("should split each step by the reasons at which it stood", func() {
+		r, err := report.FromShoot(shoot(2), reasons(), now)
+		Expect(err).NotTo(HaveOccurred())
+		told := func(step report.Step) []string {
+			var out []string
+			for _, stand := range step.Reasons {
+				out = append(out, stand.Reason+" "+stand.Took().String())
+			}
+			return out
+		}
+		Expect(told(r.Steps[0])).To(HaveExactElements("PersistingShootState 40s"), "from when it was seen")
+		Expect(told(r.Steps[1])).To(HaveExactElements(" 1s", "Paused 19s", "Started 1s", "PreparingDestination 19s",
+			"EtcdNotHealthy 10s", "JoiningEtcdMembers 10s"))
+		Expect(told(r.Steps[2])).To(HaveExactElements("Started 10s", "MigratingExtensions 11m50s"))
+		Expect(r.Steps[3].Reasons).To(BeEmpty())
+	})
+
+	It("should tell nothing of an earlier migration of the hour, nor of an attempt that was aborted", func() {
+		requested := corev1.Event{Reason: steps.EventRequested, Message: "Live migration of the control plane",
+			EventTime: metav1.NewMicroTime(time.Date(2026, 3, 4, 5, 6, 15, 0, time.UTC))}
+		earlier := reasons()
+		for i := range earlier {
+			earlier[i].EventTime = metav1.NewMicroTime(earlier[i].EventTime.Add(-20 * time.Minute))
+		}
+		before := requested
+		before.EventTime = metav1.NewMicroTime(before.EventTime.Add(-20 * time.Minute))
+
+		alone, err := report.FromShoot(shoot(2), append(reasons(), requested), now)
+		Expect(err).NotTo(HaveOccurred())
+		r, err := report.FromShoot(shoot(2), slices.Concat([]corev1.Event{before}, earlier, []corev1.Event{requested},
+			reasons()), now)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(r.Steps).To(Equal(alone.Steps))
+		Expect(r.Begin).To(Equal(alone.Begin))
+		Expect(*r.Steps[0].Begin).To(Equal(time.Date(2026, 3, 4, 5, 6, 20, 0, time.UTC)))
+	})
+
 	It("should say that there is nothing to report on", func() {
 		_, err := report.FromShoot(&gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}},
 			nil, now)
@@ -333,6 +462,12 @@ var _ = Describe("formats", func() {
 		"recorded": recorded,
 		"workers":  withWorkers,
 		"series":   func() report.Report { return withSeries(recorded()) },
+		"heat":     func() report.Report { return withHeat(recorded()) },
+		"reasons": func() report.Report {
+			r, err := report.FromShoot(shoot(2), reasons(), now)
+			Expect(err).NotTo(HaveOccurred())
+			return r
+		},
 		"shoot": func() report.Report {
 			r, err := report.FromShoot(shoot(8), nil, now)
 			Expect(err).NotTo(HaveOccurred())
@@ -377,6 +512,30 @@ var _ = Describe("formats", func() {
 				NotTo(MatchRegexp(`(?i)\b(src|href|action)\s*=|url\(|@import|<script|<link|<img|<iframe|https?://`))
 		})
 	}
+
+	It("should show every write in the map of latencies, and the slowest one as well", func() {
+		r := withHeat(recorded())
+		page, err := report.HTML(r)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(page).To(And(ContainSubstring(`class="heat h1"`), MatchRegexp(`\d+ writes, the slowest took 4200 ms`),
+			MatchRegexp(`no write was acknowledged, \d+ requests failed`), Not(ContainSubstring(`class="curve`))))
+		// Ten times slower, it is in a cell of its own, further up.
+		highest := regexp.MustCompile(`(?s)<svg class="wide"[^>]*aria-label="Latencies.*?</svg>`).FindString(page)
+		r.Probe.Series.Points[100].Counts = recording.CountLatencies(r.Probe.Series.BoundsMs, []float64{42000})
+		page, err = report.HTML(r)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(page).NotTo(ContainSubstring(highest))
+	})
+
+	It("should permit its own style sheet by its digest, and nothing else", func() {
+		page, err := report.HTML(recorded())
+		Expect(err).NotTo(HaveOccurred())
+		policy := regexp.MustCompile(`http-equiv="Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(page)
+		Expect(policy).NotTo(BeNil())
+		sheet := regexp.MustCompile(`(?s)<style>(.*?)</style>`).FindStringSubmatch(page)
+		Expect(html.UnescapeString(policy[1])).To(Equal("default-src 'none'; style-src " + report.HashOf(sheet[1])))
+		Expect(page).NotTo(MatchRegexp(`<[a-z][^>]* style=`), "no digest permits such an attribute")
+	})
 
 	It("should not let a text of the world become part of the page", func() {
 		r := recorded()

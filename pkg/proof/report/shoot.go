@@ -5,6 +5,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
@@ -13,7 +14,12 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
+
+// longestFirstStep is how long before its end the first step may have begun: what events tell from before that is about
+// an earlier migration.
+const longestFirstStep = time.Hour
 
 // FromShoot makes a report of what the API has: the conditions, whose times tell how long the steps took, and events.
 // It keeps neither member lists nor what clients noticed.
@@ -33,6 +39,8 @@ func FromShoot(shoot *gardencorev1beta1.Shoot, events []corev1.Event, now time.T
 	}
 	all := steps.Conditions(shoot)
 	out.setSteps(all, migration.Steps)
+	transitions := slices.Concat(sinceRequested(events, transitionsOf(events)), standing(all, now))
+	out.beginFirst(transitions)
 
 	if migration.Started != nil && migration.Started.Before(out.Triggered) {
 		out.Triggered = *migration.Started
@@ -61,6 +69,7 @@ func FromShoot(shoot *gardencorev1beta1.Shoot, events []corev1.Event, now time.T
 		out.Events = append(out.Events, Event{Time: at, Kind: KindEvent, Text: event.Reason + ": " + event.Message,
 			Count: int(event.Count), Bad: event.Type == corev1.EventTypeWarning})
 	}
+	out.AddTransitions(transitions)
 	out.addStepEvents()
 	out.sortEvents()
 	return out, nil
@@ -98,5 +107,24 @@ func (r *Report) setSteps(all []gardencorev1beta1.Condition, views []summary.Ste
 			r.Triggered = *step.Begin
 		}
 		r.Steps = append(r.Steps, step)
+	}
+}
+
+// beginFirst tells when the first step began, which its condition does not any more when it has finished: with the
+// first transition that somebody has seen.
+func (r *Report) beginFirst(transitions []recording.Transition) {
+	first := &r.Steps[0]
+	if first.End == nil {
+		return
+	}
+	for _, t := range transitions {
+		if string(t.Condition) == first.Condition && t.Time.Before(*first.Begin) &&
+			first.End.Sub(t.Time) < longestFirstStep {
+			begin := t.Time
+			first.Begin = &begin
+		}
+	}
+	if first.Begin.Before(r.Triggered) {
+		r.Triggered = *first.Begin
 	}
 }

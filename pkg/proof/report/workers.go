@@ -145,7 +145,7 @@ func (r *Report) addNodeTraffic(w recording.Workers) {
 		Title:  "Inside of the shoot",
 		Header: []string{"node", "requests", "failed", "of these cut", "longest time without an answer (ms)"},
 		Note: fmt.Sprintf("Clients on the nodes, by the address of the Service default/kubernetes. Cut are requests "+
-			"that were in flight while an apiserver-proxy of the same node ended with all its connections. "+
+			"whose connection broke because it led to an apiserver-proxy of the same node that ended. "+
 			"The longest time without an answer before the trigger was %d ms.", w.InCluster.BaselineLongestGapMs),
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.InCluster.Nodes)) {
