@@ -90,6 +90,8 @@ var _ = Describe("livecpm-garden", func() {
 			"v1.ValidatingAdmissionPolicyBinding "+gate.PolicyName,
 			"v1.ValidatingAdmissionPolicy "+removalguard.PolicyName,
 			"v1.ValidatingAdmissionPolicyBinding "+removalguard.PolicyName,
+			"v1.ValidatingAdmissionPolicy "+removalguard.ReplacementPolicyName,
+			"v1.ValidatingAdmissionPolicyBinding "+removalguard.ReplacementPolicyName,
 		))
 
 		policy := called[*admissionregistrationv1.ValidatingAdmissionPolicy](objects, gate.PolicyName)
@@ -134,22 +136,33 @@ var _ = Describe("livecpm-garden", func() {
 		}
 
 		var beforeHandOver string
-		lastAbortable := steps.LastAbortable().String()
+		var noReturn, shrinks string
 		table := steps.Table()
 		for i, step := range table {
 			if step.HandsOver {
 				beforeHandOver = table[i-1].String()
 			}
+			if step.PointOfNoReturn {
+				noReturn = step.String()
+				Expect(table[i-1].String()).To(Equal(steps.LastAbortable().String()))
+			}
+			if step.Has(steps.WhenForced) {
+				shrinks = step.String()
+			}
 		}
 		Expect(named(variables["begun"])).To(Equal([]string{steps.First().String(), steps.Last().String()}))
-		Expect(named(variables["abortable"])).To(Equal([]string{lastAbortable}),
-			"an abort is accepted until this step is finished")
+		Expect(named(variables["abortable"])).To(Equal([]string{noReturn}),
+			"an abort is accepted until this step begins")
+		Expect(variables["abortable"]).To(ContainSubstring("c.status != 'Unknown'"))
+		Expect(named(variables["forcing"])).To(Equal([]string{shrinks}), "or, with force-shrink, this one")
+		Expect(named(variables["sourceLosable"])).To(Equal([]string{noReturn, steps.Last().String()}),
+			"a lost source is abandoned between these two")
 		aborts := steps.AbortTable()
 		Expect(variables["released"]).To(
 			ContainSubstring("== '" + string(aborts[len(aborts)-1].Finish.Reason) + "'"))
 		// The constraint belongs to Gardener.
-		Expect(found).To(ConsistOf(steps.First().String(), steps.Last().String(), lastAbortable, beforeHandOver,
-			string(gardencorev1beta1.ShootReadyForMigration)))
+		Expect(found).To(ConsistOf(steps.First().String(), steps.Last().String(), noReturn, shrinks, beforeHandOver,
+			noReturn, steps.Last().String(), string(gardencorev1beta1.ShootReadyForMigration)))
 	})
 
 	It("should tell the way out with every refusal", func() {
@@ -323,7 +336,9 @@ var _ = Describe("livecpm-agent", func() {
 
 	It("should write a component configuration that the agent accepts and that fits the mounts", func() {
 		objects := render(charts.Agent, map[string]any{
-			"relay": map[string]any{"image": map[string]any{"ref": "livecpm.local/livecpm-relay:v1"}},
+			"relay": map[string]any{"image": map[string]any{"ref": "livecpm.local/livecpm-relay:v1"},
+				"imagePullSecrets": []any{map[string]any{"name": "registry"},
+					map[string]any{"name": "mirror", "namespace": "registries"}}},
 			"config": map[string]any{
 				"dns": map[string]any{"margin": "5s", "resolvers": []any{"10.0.0.1:53"}},
 				"controllers": map[string]any{"liveMigration": map[string]any{
@@ -333,7 +348,9 @@ var _ = Describe("livecpm-agent", func() {
 		})
 		config := decodeConfig(objects)
 		Expect(agentconfigv1alpha1.Validate(config)).To(BeEmpty())
-		Expect(config.Relay.Image).To(Equal("livecpm.local/livecpm-relay:v1"))
+		Expect(config.Relay).To(Equal(agentconfigv1alpha1.Relay{Image: "livecpm.local/livecpm-relay:v1",
+			ImagePullSecrets: []agentconfigv1alpha1.SecretReference{{Namespace: namespace, Name: "registry"},
+				{Namespace: "registries", Name: "mirror"}}}))
 		Expect(config.LeaderElection.ResourceNamespace).To(Equal(namespace))
 		Expect(config.DNS.Margin.Seconds()).To(BeEquivalentTo(5))
 		Expect(config.Controllers.LiveMigration.Workers).To(HaveValue(BeTrue()))
@@ -350,9 +367,10 @@ var _ = Describe("livecpm-agent", func() {
 			HaveField("ContainerPort", BeEquivalentTo(config.Server.Metrics.Port)),
 			HaveField("ContainerPort", BeEquivalentTo(config.Server.HealthProbes.Port)),
 		))
-		// The role for the lease names the lease.
+		// The role for the leases names them: that of migrations, and that of the relays.
 		Expect(only[*rbacv1.Role](objects).Rules).
-			To(ContainElement(HaveField("ResourceNames", ConsistOf(config.LeaderElection.ResourceName))))
+			To(ContainElement(HaveField("ResourceNames", ConsistOf(config.LeaderElection.ResourceName,
+				config.LeaderElection.ResourceName+"-relays"))))
 	})
 
 	It("should roll when the configuration changes", func() {

@@ -6,15 +6,20 @@ package charts_test
 import (
 	"strings"
 
+	resourcesv1alpha1 "github.com/gardener/gardener/pkg/apis/resources/v1alpha1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/charts"
@@ -52,10 +57,14 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		"v1.ValidatingAdmissionPolicyBinding " + gate.PolicyName,
 		"v1.ValidatingAdmissionPolicy " + removalguard.PolicyName,
 		"v1.ValidatingAdmissionPolicyBinding " + removalguard.PolicyName,
+		"v1.ValidatingAdmissionPolicy " + removalguard.ReplacementPolicyName,
+		"v1.ValidatingAdmissionPolicyBinding " + removalguard.ReplacementPolicyName,
 		"v1.ClusterRole livecpm:controller-manager",
 		"v1.ClusterRoleBinding livecpm:controller-manager",
 		"v1.Role livecpm:controller-manager",
 		"v1.RoleBinding livecpm:controller-manager",
+		"v1.Role livecpm:controller-manager:history",
+		"v1.RoleBinding livecpm:controller-manager:history",
 		"v1.Role livecpm:controller-manager:removal",
 		"v1.RoleBinding livecpm:controller-manager:removal",
 		"v1.Role livecpm:controller-manager:drain",
@@ -155,13 +164,76 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		Expect(called[*rbacv1.RoleBinding](objects, "livecpm:controller-manager:drain").Subjects).To(subject)
 	})
 
+	It("should reach a virtual garden with a token that Gardener requests and keeps fresh", func() {
+		requestor := values{"gardenKubeconfig": values{"tokenRequestor": values{"enabled": true,
+			"server": "https://virtual-garden.example"}}}
+		objects := with(requestor)
+
+		// What Gardener's own components have for the virtual garden.
+		own := gardenerutils.NewShootAccessSecret("livecpm-controller-manager", namespace)
+		secret := only[*corev1.Secret](objects)
+		Expect(secret.Name).To(Equal(own.Secret.Name))
+		Expect(secret.Labels).To(And(HaveKeyWithValue(resourcesv1alpha1.ResourceManagerClass, own.Class),
+			HaveKeyWithValue(resourcesv1alpha1.ResourceManagerPurpose, resourcesv1alpha1.LabelPurposeTokenRequest)))
+		Expect(secret.Annotations).To(Equal(map[string]string{
+			resourcesv1alpha1.ServiceAccountName:           own.ServiceAccountName,
+			resourcesv1alpha1.ServiceAccountNamespace:      metav1.NamespaceSystem,
+			resourcesv1alpha1.ServiceAccountInjectCABundle: "true",
+		}))
+		Expect(secret.Data).To(BeEmpty(), "an upgrade would take the token away")
+		Expect(secret.StringData).To(BeEmpty())
+
+		file := configOf(objects).GardenClientConnection.Kubeconfig
+		pod := only[*appsv1.Deployment](objects).Spec.Template.Spec
+		Expect(pod.AutomountServiceAccountToken).To(HaveValue(BeFalse()))
+		mount := pod.Containers[0].VolumeMounts[1]
+		Expect(file).To(Equal(mount.MountPath + "/kubeconfig"))
+		volume := pod.Volumes[1]
+		Expect(volume.Name).To(Equal(mount.Name))
+		Expect(volume.Projected.Sources).To(ConsistOf(
+			HaveField("ConfigMap", And(HaveField("Name", "livecpm-controller-manager"),
+				HaveField("Items", ConsistOf(corev1.KeyToPath{Key: "kubeconfig", Path: "kubeconfig"})))),
+			HaveField("Secret", And(HaveField("Name", secret.Name), HaveField("Items", ConsistOf(
+				corev1.KeyToPath{Key: resourcesv1alpha1.DataKeyToken, Path: "token"},
+				corev1.KeyToPath{Key: resourcesv1alpha1.DataKeyCABundle, Path: "bundle.crt"})))),
+		))
+		kubeconfig, err := clientcmd.Load([]byte(only[*corev1.ConfigMap](objects).Data["kubeconfig"]))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(kubernetes.ValidateConfigWithAllowList(*kubeconfig, []string{kubernetes.AuthTokenFile})).To(Succeed())
+		current := kubeconfig.Contexts[kubeconfig.CurrentContext]
+		Expect(kubeconfig.Clusters[current.Cluster].Server).To(Equal("https://virtual-garden.example"))
+		Expect(kubeconfig.Clusters[current.Cluster].CertificateAuthority).To(Equal("bundle.crt"))
+		Expect(kubeconfig.AuthInfos[current.AuthInfo].TokenFile).To(Equal("token"))
+
+		// The Job that is asked before a removal goes the same way.
+		job := only[*batchv1.Job](withHooks(charts.Garden, values{"controllerManager": values{"enabled": true,
+			"gardenKubeconfig": requestor["gardenKubeconfig"]}}))
+		Expect(job.Spec.Template.Spec.Volumes).To(Equal(pod.Volumes))
+		Expect(job.Spec.Template.Labels).To(
+			HaveKey("networking.resources.gardener.cloud/to-virtual-garden-kube-apiserver-tcp-443"))
+		subject := ConsistOf(And(HaveField("Kind", "ServiceAccount"), HaveField("Name", own.ServiceAccountName),
+			HaveField("Namespace", metav1.NamespaceSystem)))
+		Expect(only[*rbacv1.ClusterRoleBinding](objects).Subjects).To(subject)
+		Expect(called[*rbacv1.RoleBinding](objects, "livecpm:controller-manager").Subjects).To(subject)
+		Expect(names(with(requestor, values{"runtime": off}))).
+			To(ConsistOf(virtual...), "the Secret is beside the pods")
+	})
+
+	It("should refuse two ways to the virtual garden", func() {
+		installed := charts.Release{Chart: charts.Garden, Name: release, Namespace: namespace, Kubernetes: "v1.36.3"}
+		_, err := installed.Render(values{"controllerManager": values{"enabled": true, "gardenKubeconfig": values{
+			"secretName": "virtual-garden", "tokenRequestor": values{"enabled": true}}}})
+		Expect(err).To(MatchError(ContainSubstring("there is one way to the garden")))
+	})
+
 	It("should be allowed to write nothing but the two objects of the gate, what a drain moves and tells, "+
-		"what is in flight, entries of former backups, events and its lease", func() {
+		"what is in flight and what was, entries of former backups, events and its lease", func() {
 		Expect(granted(with(nil))).To(ConsistOf(
 			"core.gardener.cloud/seeds patch", "core.gardener.cloud/seeds/status patch",
 			"core.gardener.cloud/shoots patch", "core.gardener.cloud/shoots/binding patch",
 			"/configmaps create", "/configmaps patch", "/configmaps delete",
 			"/configmaps create", "/configmaps patch livecpm-in-flight",
+			"/configmaps create", "/configmaps patch livecpm-history",
 			"admissionregistration.k8s.io/validatingadmissionpolicies create",
 			"admissionregistration.k8s.io/validatingadmissionpolicybindings create",
 			"admissionregistration.k8s.io/validatingadmissionpolicies update livecpm-gate",
@@ -169,6 +241,8 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 			"core.gardener.cloud/shoots/status patch",
 			"/events create", "events.k8s.io/events create", "events.k8s.io/events patch",
 			"core.gardener.cloud/backupentries create",
+			"core.gardener.cloud/backupentries patch",
+			"core.gardener.cloud/backupentries/status patch",
 			"coordination.k8s.io/leases create",
 			"coordination.k8s.io/leases update livecpm-controller-manager-leader-election",
 		))

@@ -6,6 +6,7 @@ package charts_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -44,6 +45,16 @@ var _ = Describe("Hardening", func() {
 				values{"controllerManager": values{"enabled": true,
 					"gardenKubeconfig": values{"secretName": "virtual-garden"}},
 					"virtualGarden": values{"enabled": false}})
+		},
+		"livecpm-controller-manager with a requested token": func() []client.Object {
+			// The Secret, which is for Gardener to fill, has a test of its own.
+			return slices.DeleteFunc(render(charts.Garden,
+				values{"controllerManager": values{"enabled": true,
+					"gardenKubeconfig": values{"tokenRequestor": values{"enabled": true}}},
+					"virtualGarden": values{"enabled": false}}),
+				func(object client.Object) bool {
+					return object.GetName() == "shoot-access-livecpm-controller-manager"
+				})
 		},
 	}
 
@@ -113,6 +124,12 @@ var _ = Describe("Hardening", func() {
 			}
 			for _, volume := range spec.Volumes {
 				source := volume.VolumeSource
+				if source.Projected != nil {
+					for _, part := range source.Projected.Sources {
+						Expect(part.ConfigMap != nil || part.Secret != nil).To(BeTrue(), volume.Name)
+					}
+					continue
+				}
 				Expect(source.ConfigMap != nil || source.Secret != nil || source.EmptyDir != nil).To(BeTrue(),
 					volume.Name)
 			}
@@ -135,6 +152,14 @@ var _ = Describe("Hardening", func() {
 				Expect(volume.EmptyDir != nil).To(Equal(writable[volume.Name]))
 				if volume.EmptyDir != nil {
 					Expect(volume.EmptyDir.SizeLimit.Value()).To(BeNumerically(">", 0))
+				}
+				if volume.Projected != nil {
+					Expect(volume.Projected.DefaultMode).To(HaveValue(BeEquivalentTo(0o440)))
+					for _, part := range volume.Projected.Sources {
+						if part.Secret != nil {
+							Expect(part.Secret.Items).NotTo(BeEmpty(), "only what is used of a Secret")
+						}
+					}
 				}
 				if volume.Secret != nil {
 					Expect(volume.Secret.DefaultMode).To(HaveValue(BeEquivalentTo(0o440)))

@@ -23,6 +23,7 @@ import (
 
 	"github.com/livecpm/livecpm/charts"
 	_ "github.com/livecpm/livecpm/pkg/metrics" // registers what the rules ask for
+	"github.com/livecpm/livecpm/pkg/migration/pages"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -87,7 +88,51 @@ type panel struct {
 	ID                 int
 	Title, Description string
 	Datasource         string
+	Type               string
 	Targets            []struct{ Expr string }
+	Links              []struct{ Title, URL string }
+	GridPos            struct{ H, W, X, Y int }
+	FieldConfig        struct {
+		Defaults  struct{ Links []struct{ URL string } }
+		Overrides []struct {
+			Matcher    struct{ Options string }
+			Properties []struct {
+				ID    string
+				Value any
+			}
+		}
+	}
+}
+
+// property returns what the panel sets for one of its columns.
+func (p panel) property(column, id string) any {
+	for _, override := range p.FieldConfig.Overrides {
+		for _, property := range override.Properties {
+			if override.Matcher.Options == column && property.ID == id {
+				return property.Value
+			}
+		}
+	}
+	return nil
+}
+
+// urls returns where the panel leads to, with the variables of Plutono.
+func (p panel) urls() []string {
+	GinkgoHelper()
+	var out []string
+	for _, link := range p.Links {
+		out = append(out, link.URL)
+	}
+	for _, link := range p.FieldConfig.Defaults.Links {
+		out = append(out, link.URL)
+	}
+	for _, override := range p.FieldConfig.Overrides {
+		links, _ := p.property(override.Matcher.Options, "links").([]any)
+		for _, link := range links {
+			out = append(out, link.(map[string]any)["url"].(string))
+		}
+	}
+	return out
 }
 
 type dashboard struct {
@@ -143,7 +188,7 @@ var (
 // expectKnown checks metrics and labels of an expression, and that reasons are those of the code.
 func expectKnown(expr string, metrics map[string][]string) {
 	GinkgoHelper()
-	base := func(name string) string { return strings.TrimSuffix(name, "_bucket") }
+	base := func(name string) string { return strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count") }
 	labels := map[string]bool{"le": true, "job": true}
 	for _, name := range metricName.FindAllString(expr, -1) {
 		Expect(metrics).To(HaveKey(base(name)), expr)
@@ -306,11 +351,12 @@ var _ = Describe("Monitoring", func() {
 				}
 				Expect(rule.Annotations["summary"]).NotTo(BeEmpty(), rule.Alert)
 				Expect(rule.Annotations["description"]).To(HaveSuffix("."), rule.Alert)
-				page := rule.Annotations["runbook"]
+				page, ok := strings.CutPrefix(rule.Annotations["runbook_url"], pages.Base)
+				Expect(ok).To(BeTrue(), rule.Alert)
 				if strings.Contains(page, "{{ $labels.reason }}") {
 					continue // a page per reason; the test of the docs sees to them
 				}
-				Expect(filepath.Join("..", page)).To(BeAnExistingFile(), rule.Alert)
+				Expect(filepath.Join("..", "docs", page)).To(BeAnExistingFile(), rule.Alert)
 			}
 		}
 	})
@@ -360,6 +406,90 @@ var _ = Describe("Monitoring", func() {
 				Expect(panel.Description).To(HaveSuffix("."), panel.Title)
 				Expect(panel.Datasource).To(Equal("$datasource"))
 				Expect(panel.Targets).NotTo(BeEmpty())
+			}
+		}
+	})
+})
+
+var _ = Describe("Dashboards", func() {
+	find := func(chart, title string) panel {
+		GinkgoHelper()
+		for _, panel := range dashboardIn(chart).Panels {
+			if panel.Title == title {
+				return panel
+			}
+		}
+		Fail("no panel " + title)
+		return panel{}
+	}
+
+	It("should call the steps by their names, which are those of their pages", func() {
+		mappings, ok := find(charts.Agent, "Migrations in flight by step").property("Value #A", "mappings").([]any)
+		Expect(ok).To(BeTrue())
+		names := map[string]string{}
+		for _, mapping := range mappings {
+			entry := mapping.(map[string]any)
+			names[entry["value"].(string)] = entry["text"].(string)
+		}
+		Expect(names).To(HaveLen(len(steps.Table())))
+		for i, step := range steps.Table() {
+			Expect(names).To(HaveKeyWithValue(fmt.Sprint(i+1), step.String()))
+		}
+	})
+
+	It("should tell the expected time of the step that each migration is in", func() {
+		var expr string
+		for _, target := range find(charts.Agent, "Migrations in flight by step").Targets {
+			if strings.Contains(target.Expr, "livecpm_step_duration_seconds") {
+				expr = target.Expr
+			}
+		}
+		for i, step := range steps.Table() {
+			Expect(expr).To(ContainSubstring(fmt.Sprintf(`== %d, "step", "%s", "", "")`, i+1, step)))
+		}
+	})
+
+	It("should lead from every panel to a page about it", func() {
+		for _, m := range monitored {
+			for _, panel := range dashboardIn(m.chart).Panels {
+				urls := panel.urls()
+				Expect(urls).NotTo(BeEmpty(), panel.Title)
+				for _, url := range urls {
+					page, ok := strings.CutPrefix(url, pages.Base)
+					Expect(ok).To(BeTrue(), url)
+					var all []string
+					switch {
+					case strings.Contains(page, "${__value.text}"):
+						for _, step := range steps.Table() {
+							all = append(all, strings.ReplaceAll(page, "${__value.text}", step.String()))
+						}
+					case strings.Contains(page, "${__field.labels.reason}"):
+						for _, reason := range []steps.Reason{steps.ReasonActionFailed, steps.ReasonSyncFailed,
+							steps.ReasonQuorumLost, steps.ReasonGateNotInForce} {
+							all = append(all, strings.ReplaceAll(page, "${__field.labels.reason}", string(reason)))
+						}
+					default:
+						all = []string{page}
+					}
+					for _, page := range all {
+						Expect(filepath.Join("..", "docs", page)).To(BeAnExistingFile(), panel.Title)
+					}
+				}
+			}
+		}
+	})
+
+	It("should have no panel upon another one", func() {
+		for _, m := range monitored {
+			taken := map[[2]int]string{}
+			for _, panel := range dashboardIn(m.chart).Panels {
+				Expect(panel.GridPos.X+panel.GridPos.W).To(BeNumerically("<=", 24), panel.Title)
+				for x := panel.GridPos.X; x < panel.GridPos.X+panel.GridPos.W; x++ {
+					for y := panel.GridPos.Y; y < panel.GridPos.Y+panel.GridPos.H; y++ {
+						Expect(taken).NotTo(HaveKey([2]int{x, y}), panel.Title)
+						taken[[2]int{x, y}] = panel.Title
+					}
+				}
 			}
 		}
 	})

@@ -55,6 +55,7 @@ var seedUses = []struct {
 	{"/pods", "list", own("pkg/tunnel/exposure/exposure.go"),
 		"e.client.List(ctx, list, client.InNamespace(e.values.Namespace), client.MatchingLabels(podSelector()))",
 		false},
+	{"/pods", "watch", own("pkg/etcd/joint/podwatch.go"), "return j.Pods.Watch(ctx, opts)", false},
 	{"/secrets", "update", gardener("pkg/utils/managedresources/builder/secrets.go"), "cl.Update(ctx, secret)", false},
 	{"/secrets", written, gardener("pkg/utils/secrets/manager/generate.go"), "corev1.Secret{", false},
 	{"/serviceaccounts", written, gardener("pkg/component/gardener/resourcemanager/resource_manager.go"),
@@ -76,7 +77,11 @@ var seedUses = []struct {
 	{"autoscaling/horizontalpodautoscalers", written,
 		gardener("pkg/component/kubernetes/apiserver/horizontalpodautoscaler.go"), "HorizontalPodAutoscaler{", false},
 	{"coordination.k8s.io/leases", "create", own("pkg/etcd/joint/lease.go"), "coordinationv1.Lease{", false},
+	{"coordination.k8s.io/leases", "get", own("pkg/agent/backups/revision.go"), "coordinationv1.Lease{", false},
 	{"discovery.k8s.io/endpointslices", written, own("pkg/tunnel/exposure/slices.go"), "discoveryv1.EndpointSlice",
+		false},
+	{"druid.gardener.cloud/etcdcopybackupstasks", "create delete get",
+		gardener("pkg/component/etcd/copybackupstask/copybackupstask.go"), "druidcorev1alpha1.EtcdCopyBackupsTask{",
 		false},
 	{"druid.gardener.cloud/etcds", written, gardener("pkg/component/etcd/etcd/etcd.go"), "druidcorev1alpha1.Etcd{",
 		false},
@@ -202,12 +207,14 @@ var _ = Describe("The permissions of the agent in its seed", func() {
 		}
 	})
 
-	It("should include no watch, and an update and a deletion of many at once only of what Gardener's library does so",
+	It("should include a watch of pods only, and an update and a deletion of many at once only of what Gardener's "+
+		"library does so",
 		func() {
 			for _, permission := range granted() {
 				resource, verb, _ := strings.Cut(permission, " ")
-				Expect(verb).NotTo(Equal("watch"), permission)
 				switch verb {
+				case "watch":
+					Expect(resource).To(Equal("/pods"))
 				case "update":
 					Expect(resource).To(BeElementOf("/secrets", "resources.gardener.cloud/managedresources"))
 				case "deletecollection":

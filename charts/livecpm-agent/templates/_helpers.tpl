@@ -63,12 +63,20 @@ the namespace that a gardenlet makes for the installation stays empty.
 {{- $_ := set $gardenlet "source" $source -}}
 {{- $kubeconfig = "/etc/livecpm-agent/gardenlet/kubeconfig" -}}
 {{- end -}}
+{{- $relay := dict "image" (include "livecpm-agent.image" .Values.relay.image) -}}
+{{- with .Values.relay.imagePullSecrets -}}
+{{- $secrets := list -}}
+{{- range . -}}
+{{- $secrets = append $secrets (dict "namespace" (.namespace | default (include "livecpm-agent.namespace" $)) "name" .name) -}}
+{{- end -}}
+{{- $_ := set $relay "imagePullSecrets" $secrets -}}
+{{- end -}}
 {{- $chart := dict
   "apiVersion" "config.livecpm.gardener.cloud/v1alpha1"
   "kind" "AgentConfiguration"
   "gardenClientConnection" (dict "kubeconfig" $kubeconfig)
   "gardenlet" $gardenlet
-  "relay" (dict "image" (include "livecpm-agent.image" .Values.relay.image))
+  "relay" $relay
   "leaderElection" (dict "resourceNamespace" (include "livecpm-agent.leaseNamespace" .))
 -}}
 {{- mergeOverwrite (deepCopy .Values.config) $chart | toYaml -}}
