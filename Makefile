@@ -19,6 +19,9 @@ export LIVECPM_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)
 # The gardenlet of the landscape: composed, upstream or drop-in. Empty: that of the landscape that is up, else composed.
 export LIVECPM_GARDENLET := $(or $(GARDENLET),$(LIVECPM_GARDENLET))
 export LIVECPM_TLS_TERMINATION := $(or $(TLS_TERMINATION),$(LIVECPM_TLS_TERMINATION))
+# Whether the names of the members of new Etcds have a prefix: on, or off as in shoots that are older than it. Empty: as in the
+# landscape that is up, else on.
+export LIVECPM_MEMBER_PREFIX := $(or $(MEMBER_PREFIX),$(LIVECPM_MEMBER_PREFIX))
 # The shoot of the landscape: live, which has no workers, or workers. Empty: that of the landscape that is up, else live.
 export LIVECPM_SHOOT := $(or $(SHOOT),$(LIVECPM_SHOOT))
 # The nodes of each seed, 1 or 3, and what the shoot tolerates, node or zone. Empty: those of the landscape that is up, else 1.
@@ -33,7 +36,8 @@ export LIVECPM_LOAD := $(or $(LOAD),$(LIVECPM_LOAD))
 
 # Agents compare their own build with the gardenlets' version, so Gardener's version is stamped into every binary.
 GARDENER_VERSION = $(shell $(GO) list -m -f '{{.Version}}' github.com/gardener/gardener)
-LDFLAGS = -s -w -X k8s.io/component-base/version.gitVersion=$(GARDENER_VERSION) -X k8s.io/component-base/version.gitTreeState=clean
+LDFLAGS = -s -w -X k8s.io/component-base/version.gitVersion=$(GARDENER_VERSION) -X k8s.io/component-base/version.gitTreeState=clean \
+	-X github.com/livecpm/livecpm/pkg/release.version=$(VERSION)
 
 # Our own code without the suites that need API servers or the landscape.
 UNIT_PACKAGES        = $(shell $(GO) list ./... | grep -v -e /test/integration -e /test/suites)
@@ -168,7 +172,7 @@ fault-matrix: ## Take the results of make test-e2e LABELS=faults over into docs/
 ##@ Landscape and demo (need root)
 
 .PHONY: landscape-up
-landscape-up: setup-landscape ## Bring up garden, two seeds and gardenlets; a second run is a no-op. GARDENLET=upstream|drop-in: whole gardenlets, with all components of a seed. TLS_TERMINATION=off: TLS ends at the kube-apiservers instead of the ingress gateways. POLICIES=packets|off: judge each packet by the NetworkPolicies, or enforce none. ETCD=graceful: etcd members stop as real ones do not. NODES=3: three nodes in each seed, TOLERANCE=node for one zone
+landscape-up: setup-landscape ## Bring up garden, two seeds and gardenlets; a second run is a no-op. GARDENLET=upstream|drop-in: whole gardenlets, with all components of a seed. TLS_TERMINATION=off: TLS ends at the kube-apiservers instead of the ingress gateways. POLICIES=packets|off: judge each packet by the NetworkPolicies, or enforce none. ETCD=graceful: etcd members stop as real ones do not. MEMBER_PREFIX=off: the shoot's Etcds are older than the prefix of members' names. NODES=3: three nodes in each seed, TOLERANCE=node for one zone
 	$(GO) run ./test/landscape/cmd/landscape up
 
 .PHONY: landscape-status

@@ -2,13 +2,16 @@
 # SPDX-FileCopyrightText: The livecpm authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# What `make check` runs. Every check prints one line; the first that fails prints its output and ends the run. A check that could
-# not run is no success: it prints "skip" and why, and the last line names it. With CHECK_NOTHING_SKIPPED=1 it is a failure.
+# What `make check` runs. Every check prints one line. A check that fails prints its output as well, the others still run, and the
+# last lines name all that failed (_artifacts/check/failed holds them, each with its first lines). A check that could not run is no
+# success: it prints "skip" and why, and the last line names it. With CHECK_NOTHING_SKIPPED=1 it is a failure.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-skipped=()
-readonly not_made=77
+skipped=() failed=()
+readonly not_made=77 why=_artifacts/check/failed
+mkdir -p "$(dirname "$why")"
+: >"$why"
 
 step() { # step NAME COMMAND...: a command that could not run its check returns 77, and its last line says why
   local name="$1" start=$SECONDS log code
@@ -27,8 +30,8 @@ step() { # step NAME COMMAND...: a command that could not run its check returns 
   else
     echo "FAIL  $name"
     cat "$log"
-    rm -f "$log"
-    exit 1
+    failed+=("$name")
+    echo "$name: $(head -n 5 "$log" | tr '\n' ' ' | cut -c 1-400)" >>"$why"
   fi
   rm -f "$log"
 }
@@ -141,7 +144,10 @@ step "licences" licences
 step "prose" prose
 step "vulnerabilities" vulnerabilities
 step "go vet and other linters" lint
-if [ "${#skipped[@]}" -gt 0 ]; then
+if [ "${#failed[@]}" -gt 0 ]; then
+  printf 'check: failed: %s\n' "${failed[@]}"
+  exit 1
+elif [ "${#skipped[@]}" -gt 0 ]; then
   echo "check: passed, except for what could not be checked: ${skipped[*]}"
 else
   echo "check: all passed"

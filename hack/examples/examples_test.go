@@ -354,10 +354,16 @@ var _ = Describe("The drop-in gardenlet", func() {
 		gardenletfeatures.RegisterFeatureGates()
 		gardenlet := only[*seedmanagementv1alpha1.Gardenlet](objectsIn("gardenlet/gardenlet.yaml"))
 		file := filepath.Join(GinkgoT().TempDir(), "config.yaml")
-		Expect(os.WriteFile(file, gardenlet.Spec.Config.Raw, 0o600)).To(Succeed())
+		raw := helmValues(gardenlet.Spec.Config.Raw)
+		seedConfig := raw["seedConfig"].(map[string]any)
+		Expect(seedConfig).NotTo(HaveKey("metadata"), "gardener-apiserver refuses a name beside that of the Gardenlet")
+		// Who deploys the gardenlet fills it in.
+		seedConfig["metadata"] = map[string]any{"name": gardenlet.Name}
+		content, err := json.Marshal(raw)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.WriteFile(file, content, 0o600)).To(Succeed())
 		config, err := gardenletconfig.Load(file)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(config.SeedConfig.Name).To(Equal(gardenlet.Name))
 		Expect(config.ETCDConfig.FeatureGates).To(HaveKeyWithValue("UpgradeEtcdVersion", true))
 
 		Expect(*gardenlet.Spec.Deployment.Image.Ref).To(ContainSubstring("/livecpm-gardenlet:"))

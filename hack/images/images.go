@@ -148,7 +148,7 @@ func (b *builder) build(ctx context.Context, command Command) (Image, error) {
 		program := Program{
 			Repository: b.Repository, Package: command.Package,
 			Binary: filepath.Join(b.scratch, command.Name+"_"+architecture),
-			OS:     "linux", Architecture: architecture, Gardener: b.gardener,
+			OS:     "linux", Architecture: architecture, Gardener: b.gardener, Release: b.tag,
 		}
 		if err := Compile(ctx, program); err != nil {
 			return Image{}, err
@@ -209,8 +209,8 @@ type Program struct {
 	Binary string
 	// OS and Architecture are what it is built for, in Go's words.
 	OS, Architecture string
-	// Gardener is the version of Gardener's module.
-	Gardener string
+	// Gardener is the version of Gardener's module, Release that of livecpm.
+	Gardener, Release string
 }
 
 // Compile builds a static binary that depends on nothing but the sources, the platform and the versions.
@@ -218,7 +218,8 @@ func Compile(ctx context.Context, program Program) error {
 	// The version of component-base is what Gardener's packages report as their own, and the tag that they give to
 	// Gardener's images.
 	ldflags := "-s -w -buildid= -X k8s.io/component-base/version.gitVersion=" + program.Gardener +
-		" -X k8s.io/component-base/version.gitTreeState=clean"
+		" -X k8s.io/component-base/version.gitTreeState=clean" +
+		" -X github.com/livecpm/livecpm/pkg/release.version=" + program.Release
 	if parts := strings.SplitN(strings.TrimPrefix(program.Gardener, "v"), ".", 3); len(parts) == 3 {
 		ldflags += " -X k8s.io/component-base/version.gitMajor=" + parts[0] +
 			" -X k8s.io/component-base/version.gitMinor=" + parts[1]

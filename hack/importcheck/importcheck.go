@@ -66,8 +66,8 @@ var acts = own("pkg/agent", "pkg/etcd/joint", "pkg/tunnel/exposure")
 var roles = own("pkg/agent/source", "pkg/agent/destination")
 
 // rooms are what the steps of both roles work with. Each has an own constructor that asks for what it needs.
-var rooms = own("pkg/agent/backups", "pkg/agent/shootstate", "pkg/agent/dns", "pkg/agent/tunnel", "pkg/agent/etcds",
-	"pkg/agent/front", "pkg/agent/controlplane")
+var rooms = own("pkg/agent/backups", "pkg/agent/shootstate", "pkg/agent/dryrun", "pkg/agent/probe", "pkg/agent/tunnel",
+	"pkg/agent/etcds", "pkg/agent/front", "pkg/agent/controlplane")
 
 // base is what all rooms need: Gardener's botanist, Gardener's flows, and the check of constructors.
 var base = own("pkg/agent/botanist", "pkg/agent/flows", "pkg/agent/required")
@@ -90,6 +90,12 @@ var Rules = []Rule{
 	{
 		In: core, Forbidden: own("pkg", "cmd"), Allowed: core, Indirect: true,
 		Why: "the pure core imports nothing of ours but itself",
+	},
+
+	// Who asks name servers.
+	{
+		In: own("pkg/dns"), Forbidden: own("pkg", "cmd"), Allowed: own("pkg/dns"), Indirect: true,
+		Why: "agents and the plugin ask name servers alike, for whatever reason",
 	},
 
 	// etcd and the tunnel.
@@ -195,8 +201,32 @@ var Rules = []Rule{
 	},
 	{
 		In: own("pkg/cli/view"), Forbidden: own("pkg", "cmd"), Indirect: true,
-		Allowed: append(own("pkg/cli/view", "pkg/proof/recording"), core...),
+		Allowed: append(own("pkg/cli/view", "pkg/cli/exit", "pkg/proof/recording"), core...),
 		Why:     "the view is at the bottom of the command line: it draws what others hand to it",
+	},
+	{
+		In: own("pkg/cli/screen"), Forbidden: append(own("pkg", "cmd"), clients...), Indirect: true,
+		Allowed: append(own("pkg/cli/screen", "pkg/cli/view", "pkg/cli/exit", "pkg/proof/recording"), core...),
+		Why:     "a screen shows what is handed to it, and asks for changes by an interface",
+	},
+	{
+		In: own("pkg/cli/exit"), Forbidden: clients, Indirect: true,
+		Why: "a code follows from what is known",
+	},
+	{
+		In: own("pkg/cli/exit"), Forbidden: own("pkg", "cmd"), Indirect: true,
+		Allowed: append(own("pkg/cli/exit"), core...),
+		Why:     "all of the command line ends by its codes",
+	},
+	{
+		In: own("pkg/cli/document"), Forbidden: own("pkg", "cmd"), Allowed: own("pkg/cli/document"), Indirect: true,
+		Tests: true,
+		Why:   "how a document is written does not depend on what is in it",
+	},
+	{
+		In: own("pkg/cli/dashboard"), Forbidden: append(own("pkg/cli/access", "pkg/cli/inspect", "pkg/cli/steer"),
+			clients...), Indirect: true, Tests: true,
+		Why: "the dashboard shows what has been read, and can change nothing",
 	},
 	{
 		In: own("pkg/cli/access"), Forbidden: own("pkg/cli"), Allowed: own("pkg/cli/access"), Indirect: true,
@@ -218,7 +248,7 @@ var Rules = []Rule{
 		Why:     "what measures a migration knows nothing of how it is made",
 	},
 	{
-		In: own("pkg/proof/recording", "pkg/proof/report"), Forbidden: clients, Indirect: true,
+		In: own("pkg/proof/recording", "pkg/proof/report", "pkg/proof/ticket"), Forbidden: clients, Indirect: true,
 		Why: "a report is made of what was recorded",
 	},
 
@@ -256,14 +286,17 @@ var Rules = []Rule{
 	// What is not the product.
 	{
 		In: []string{Module}, Except: own("test"), Forbidden: own("test"),
-		Allowed:  own("test/patience", "test/program", "test/graphs", "test/calls", "test/simulation"),
+		// nativetest finds real programs for specs: it stands in for nothing.
+		Allowed: own("test/patience", "test/program", "test/graphs", "test/calls", "test/simulation",
+			"test/seedlook", "test/seedpods", "test/landscape/native/nativetest"),
 		Indirect: true, Tests: true,
 		Why: "what is under test/ stands in for real components and must not get into the product",
 	},
 	{
 		In: []string{Module}, Except: own("test"), Indirect: true,
-		Forbidden: own("test/patience", "test/program", "test/graphs", "test/calls", "test/simulation"),
-		Why:       "how long tests wait, and what they simulate, is for test files",
+		Forbidden: own("test/patience", "test/program", "test/graphs", "test/calls", "test/simulation",
+			"test/seedlook", "test/seedpods"),
+		Why: "how long tests wait, and what they simulate, is for test files",
 	},
 	{
 		In:        own("test/driver"),

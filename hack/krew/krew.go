@@ -52,10 +52,29 @@ func (p Platform) Archive() string {
 // ManifestFile is the name of the manifest.
 const ManifestFile = plugin + ".yaml"
 
-// Build compiles the plugin for every platform, packs it with the licence, and writes the archives and the manifest
-// that names them to the folder. It returns the names of all these files. The function compiles for a platform to a
-// path.
-func Build(version, license, folder string, compile func(platform Platform, binary string) error) ([]string, error) {
+// Files are what an archive has beside the executable.
+type Files struct {
+	// License is the path of the licence, Completion that of the script that kubectl asks for completion.
+	License, Completion string
+}
+
+// FilesOf returns the paths of the files in the repository.
+func FilesOf(repository string) Files {
+	return Files{License: filepath.Join(repository, "LICENSE"),
+		Completion: filepath.Join(repository, "cmd", "kubectl-livecpm", "app", completion)}
+}
+
+// completion is the name by which kubectl finds the script, which no shell of Windows runs.
+const completion = "kubectl_complete-livecpm"
+
+// completes reports whether the archive of the platform has the script.
+func (p Platform) completes() bool { return p.OS != "windows" }
+
+// Build compiles the plugin for every platform, packs it with the files, and writes the archives and the manifest that
+// names them to the folder. It returns the names of all these files. The function compiles for a platform to a path.
+func Build(
+	version string, files Files, folder string, compile func(platform Platform, binary string) error,
+) ([]string, error) {
 	sums := map[Platform]string{}
 	// A version that krew refuses should not cost a build.
 	for _, platform := range Platforms {
@@ -78,7 +97,7 @@ func Build(version, license, folder string, compile func(platform Platform, bina
 		if err := compile(platform, binary); err != nil {
 			return nil, err
 		}
-		if sums[platform], err = Pack(platform, binary, license, folder); err != nil {
+		if sums[platform], err = Pack(platform, binary, files, folder); err != nil {
 			return nil, err
 		}
 		if err := os.Remove(binary); err != nil {
@@ -97,16 +116,20 @@ func Build(version, license, folder string, compile func(platform Platform, bina
 	return append(written, ManifestFile), nil
 }
 
-// Pack writes an archive with the executable and the licence to the folder and returns its SHA-256 checksum. The same
+// Pack writes an archive with the executable and the files to the folder and returns its SHA-256 checksum. The same
 // content makes the same archive: no time and no user gets into it.
-func Pack(platform Platform, binary, license, folder string) (string, error) {
+func Pack(platform Platform, binary string, files Files, folder string) (string, error) {
 	path := filepath.Join(folder, platform.Archive())
 	file, err := os.Create(path)
 	if err != nil {
 		return "", fmt.Errorf("failed to create the archive: %w", err)
 	}
 	sum := sha256.New()
-	err = pack(io.MultiWriter(file, sum), []content{{platform.Binary(), binary, 0o755}, {"LICENSE", license, 0o644}})
+	contents := []content{{platform.Binary(), binary, 0o755}, {"LICENSE", files.License, 0o644}}
+	if platform.completes() {
+		contents = append(contents, content{completion, files.Completion, 0o755})
+	}
+	err = pack(io.MultiWriter(file, sum), contents)
 	if err := errors.Join(err, file.Close()); err != nil {
 		return "", fmt.Errorf("failed to write %s: %w", path, err)
 	}
@@ -193,7 +216,10 @@ func Manifest(version string, sums map[Platform]string) ([]byte, error) {
 				"shoots from one seed\n" +
 				"to another (GEP-0039). The migrations are carried out by livecpm's agents in the seeds.\n",
 			Caveats: "The kubeconfig is that of the garden. Give --seed-kubeconfig NAME=PATH to see what is in " +
-				"the seeds.\n",
+				"the seeds.\n" +
+				"For completion, put a script into a folder of your PATH:\n" +
+				"  kubectl livecpm completion kubectl >FOLDER/" + completion + " && chmod +x FOLDER/" + completion +
+				"\n",
 		},
 	}
 	for _, platform := range Platforms {
@@ -201,11 +227,14 @@ func Manifest(version string, sums map[Platform]string) ([]byte, error) {
 		if !ok {
 			return nil, fmt.Errorf("there is no archive for %s/%s", platform.OS, platform.Arch)
 		}
+		operations := []fileOperation{{From: platform.Binary(), To: "."}, {From: "LICENSE", To: "."}}
+		if platform.completes() {
+			operations = append(operations, fileOperation{From: completion, To: "."})
+		}
 		out.Spec.Platforms = append(out.Spec.Platforms, platformOfSpec{
 			Selector: selector{MatchLabels: map[string]string{"os": platform.OS, "arch": platform.Arch}},
 			URI:      fmt.Sprintf("%s/releases/download/%s/%s", homepage, version, platform.Archive()),
-			SHA256:   sum, Bin: platform.Binary(),
-			Files: []fileOperation{{From: platform.Binary(), To: "."}, {From: "LICENSE", To: "."}},
+			SHA256:   sum, Bin: platform.Binary(), Files: operations,
 		})
 	}
 	data, err := yaml.Marshal(out)

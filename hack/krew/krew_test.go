@@ -22,14 +22,40 @@ import (
 	"github.com/livecpm/livecpm/hack/krew"
 )
 
+// filesIn writes the files of an archive to the folder.
+func filesIn(folder string) krew.Files {
+	GinkgoHelper()
+	out := krew.Files{License: filepath.Join(folder, "l"), Completion: filepath.Join(folder, "c")}
+	Expect(os.WriteFile(out.License, []byte("licence"), 0o600)).To(Succeed())
+	Expect(os.WriteFile(out.Completion, []byte("script"), 0o600)).To(Succeed())
+	return out
+}
+
+// unpack returns contents and modes of the files in an archive by their names.
+func unpack(data []byte) map[string]string {
+	GinkgoHelper()
+	unzipped, err := gzip.NewReader(bytes.NewReader(data))
+	Expect(err).NotTo(HaveOccurred())
+	reader, found := tar.NewReader(unzipped), map[string]string{}
+	for {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return found
+		}
+		Expect(err).NotTo(HaveOccurred())
+		content, err := io.ReadAll(reader)
+		Expect(err).NotTo(HaveOccurred())
+		found[header.Name] = string(content) + " " + header.FileInfo().Mode().Perm().String()
+	}
+}
+
 var _ = Describe("Pack", func() {
 	It("should pack the executable and the licence, the same way each time", func() {
 		folder := GinkgoT().TempDir()
-		binary, license := filepath.Join(folder, "b"), filepath.Join(folder, "l")
+		binary, files := filepath.Join(folder, "b"), filesIn(folder)
 		Expect(os.WriteFile(binary, []byte("executable"), 0o600)).To(Succeed())
-		Expect(os.WriteFile(license, []byte("licence"), 0o600)).To(Succeed())
 		platform := krew.Platform{OS: "windows", Arch: "amd64"}
-		sum, err := krew.Pack(platform, binary, license, folder)
+		sum, err := krew.Pack(platform, binary, files, folder)
 		Expect(err).NotTo(HaveOccurred())
 		data, err := os.ReadFile(filepath.Join(folder, "kubectl-livecpm_windows_amd64.tar.gz"))
 		Expect(err).NotTo(HaveOccurred())
@@ -38,29 +64,31 @@ var _ = Describe("Pack", func() {
 
 		later := time.Now().Add(time.Hour)
 		Expect(os.Chtimes(binary, later, later)).To(Succeed())
-		Expect(krew.Pack(platform, binary, license, folder)).To(Equal(sum))
+		Expect(krew.Pack(platform, binary, files, folder)).To(Equal(sum))
+		Expect(unpack(data)).To(Equal(map[string]string{"kubectl-livecpm.exe": "executable -rwxr-xr-x",
+			"LICENSE": "licence -rw-r--r--"}))
+	})
 
-		unzipped, err := gzip.NewReader(bytes.NewReader(data))
+	It("should pack the script for completion where a shell runs it", func() {
+		folder := GinkgoT().TempDir()
+		binary := filepath.Join(folder, "b")
+		Expect(os.WriteFile(binary, []byte("executable"), 0o600)).To(Succeed())
+		platform := krew.Platform{OS: "linux", Arch: "amd64"}
+		_, err := krew.Pack(platform, binary, filesIn(folder), folder)
 		Expect(err).NotTo(HaveOccurred())
-		reader, found := tar.NewReader(unzipped), map[string]string{}
-		for {
-			header, err := reader.Next()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			Expect(err).NotTo(HaveOccurred())
-			content, err := io.ReadAll(reader)
-			Expect(err).NotTo(HaveOccurred())
-			found[header.Name] = string(content)
-			if header.Name == "kubectl-livecpm.exe" {
-				Expect(header.FileInfo().Mode().Perm()).To(Equal(os.FileMode(0o755)))
-			}
-		}
-		Expect(found).To(Equal(map[string]string{"kubectl-livecpm.exe": "executable", "LICENSE": "licence"}))
+		data, err := os.ReadFile(filepath.Join(folder, platform.Archive()))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(unpack(data)).To(HaveKeyWithValue("kubectl_complete-livecpm", "script -rwxr-xr-x"))
+	})
+
+	It("should find the files in the repository", func() {
+		files := krew.FilesOf(filepath.Join("..", ".."))
+		Expect(files.License).To(BeARegularFile())
+		Expect(os.ReadFile(files.Completion)).To(ContainSubstring("kubectl livecpm __complete"))
 	})
 
 	It("should say what it could not read", func() {
-		_, err := krew.Pack(krew.Platforms[0], "/does/not/exist", "LICENSE", GinkgoT().TempDir())
+		_, err := krew.Pack(krew.Platforms[0], "/does/not/exist", krew.Files{}, GinkgoT().TempDir())
 		Expect(err).To(MatchError(os.ErrNotExist))
 	})
 })
@@ -68,10 +96,8 @@ var _ = Describe("Pack", func() {
 var _ = Describe("Build", func() {
 	It("should pack every platform and write a manifest that fits", func() {
 		folder := GinkgoT().TempDir()
-		license := filepath.Join(folder, "l")
-		Expect(os.WriteFile(license, []byte("licence"), 0o600)).To(Succeed())
 		out := filepath.Join(folder, "out")
-		written, err := krew.Build("v0.1.0", license, out, func(platform krew.Platform, binary string) error {
+		written, err := krew.Build("v0.1.0", filesIn(folder), out, func(platform krew.Platform, binary string) error {
 			return os.WriteFile(binary, []byte(platform.OS+platform.Arch), 0o600)
 		})
 		Expect(err).NotTo(HaveOccurred())
@@ -95,13 +121,13 @@ var _ = Describe("Build", func() {
 	})
 
 	It("should compile nothing for a version that krew refuses, and end with what does not compile", func() {
-		_, err := krew.Build("main", "LICENSE", GinkgoT().TempDir(), func(krew.Platform, string) error {
+		_, err := krew.Build("main", krew.Files{}, GinkgoT().TempDir(), func(krew.Platform, string) error {
 			Fail("compiled")
 			return nil
 		})
 		Expect(err).To(MatchError(ContainSubstring("semantic versions")))
 		broken := errors.New("broken")
-		_, err = krew.Build("v0.1.0", "LICENSE",
+		_, err = krew.Build("v0.1.0", krew.Files{},
 			GinkgoT().TempDir(), func(krew.Platform, string) error { return broken })
 		Expect(err).To(MatchError(broken))
 	})

@@ -173,11 +173,12 @@ func writePlugin(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	_, err = krew.Build(options.Version, filepath.Join(options.Repository, "LICENSE"),
-		options.Out, func(platform krew.Platform, binary string) error {
+	_, err = krew.Build(options.Version, krew.FilesOf(options.Repository), options.Out,
+		func(platform krew.Platform, binary string) error {
 			if err := options.Compile(ctx, images.Program{
 				Repository: options.Repository, Package: "./cmd/" + plugin, Binary: binary,
 				OS: platform.OS, Architecture: platform.Arch, Gardener: gardener,
+				Release: options.Version,
 			}); err != nil {
 				return err
 			}

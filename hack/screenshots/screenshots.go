@@ -70,12 +70,17 @@ type Look struct {
 	Requests int `json:"requests"`
 	// SmallestText is the size in pixels of the smallest text in a drawing.
 	SmallestText float64 `json:"smallestText"`
+	// Text is the text of the page.
+	Text string `json:"text"`
+	// Violations are what the page's Content-Security-Policy has kept it from; only LookAt finds out.
+	Violations []string `json:"-"`
 }
 
-// measure writes a Look into the document that has the page in a frame.
+// measure writes a Look into the document that has the page in a frame, when the page has had a moment to do what it
+// does.
 const measure = `
 const frame = document.getElementById("page");
-frame.addEventListener("load", () => {
+function look() {
   const win = frame.contentWindow, doc = frame.contentDocument, root = doc.documentElement;
   let widest = "", right = 0, smallest = 1000;
   for (const element of doc.querySelectorAll("body *")) {
@@ -92,14 +97,31 @@ frame.addEventListener("load", () => {
     width: Math.max(root.scrollWidth, doc.body.scrollWidth), height: root.scrollHeight, widest: widest,
     background: win.getComputedStyle(doc.body).backgroundColor,
     requests: win.performance.getEntriesByType("resource").length,
-    smallestText: smallest,
+    smallestText: smallest, text: doc.body.innerText,
   });
-});
-frame.srcdoc = new TextDecoder().decode(
-  Uint8Array.from(atob(document.getElementById("source").textContent), c => c.charCodeAt(0)));
+}
+frame.addEventListener("load", () => { look(); setTimeout(look, 500); setTimeout(look, 1500); });
+const source = document.getElementById("source").textContent;
+if (source === "") {
+  // The document is taken as it is when all of it has been loaded: this lasts longer than the last look.
+  const image = document.body.appendChild(document.createElement("img"));
+  image.src = "` + waitPath + `";
+  frame.src = "/";
+} else {
+  frame.srcdoc = new TextDecoder().decode(Uint8Array.from(atob(source), c => c.charCodeAt(0)));
+}
 `
 
-var lookPattern = regexp.MustCompile(`<pre id="look">(.*?)</pre>`)
+var lookPattern = regexp.MustCompile(`(?s)<pre id="look">(.*?)</pre>`)
+
+// framed returns a document with the page in a frame of that width, which measures it; without a page it is that of the
+// server from which the document comes.
+func framed(page string, width int) string {
+	return fmt.Sprintf(
+		`<!DOCTYPE html><meta charset="utf-8"><body style="margin:0"><iframe id="page" style="border:0;width:%dpx;height:800px"></iframe>`+
+			`<pre id="look"></pre><script type="text/plain" id="source">%s</script><script>%s</script>`,
+		width, base64.StdEncoding.EncodeToString([]byte(page)), measure)
+}
 
 // Look looks at the page in a window of the given width.
 func (b Browser) Look(ctx context.Context, page string, width int, scheme Scheme) (Look, error) {
@@ -108,16 +130,20 @@ func (b Browser) Look(ctx context.Context, page string, width int, scheme Scheme
 		return Look{}, fmt.Errorf("failed to create a folder for the browser: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	frame := fmt.Sprintf(
-		`<!DOCTYPE html><meta charset="utf-8"><body style="margin:0"><iframe id="page" style="border:0;width:%dpx;height:800px"></iframe>`+
-			`<pre id="look"></pre><script type="text/plain" id="source">%s</script><script>%s</script>`,
-		width, base64.StdEncoding.EncodeToString([]byte(page)), measure)
 	file := filepath.Join(folder, "frame.html")
-	if err := os.WriteFile(file, []byte(frame), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(framed(page, width)), 0o600); err != nil {
 		return Look{}, fmt.Errorf("failed to write the page: %w", err)
 	}
-	dom, err := b.run(ctx, window{folder: folder, scheme: scheme, width: width + 100, height: 1000},
-		"--virtual-time-budget=2000", "--dump-dom", "file://"+file)
+	return b.look(ctx, window{folder: folder, scheme: scheme, width: width + 100, height: 1000}, "file://"+file)
+}
+
+func (b Browser) look(ctx context.Context, in window, address string) (Look, error) {
+	budget := "--virtual-time-budget=2000"
+	if in.streams {
+		// Virtual time stands still as long as a request has no answer.
+		budget = "--timeout=10000"
+	}
+	dom, err := b.run(ctx, in, budget, "--dump-dom", address)
 	if err != nil {
 		return Look{}, err
 	}
@@ -167,6 +193,8 @@ type window struct {
 	folder        string
 	scheme        Scheme
 	width, height int
+	// streams reports that the page has a request that does not end.
+	streams bool
 }
 
 func (b Browser) run(ctx context.Context, in window, arguments ...string) ([]byte, error) {

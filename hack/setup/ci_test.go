@@ -96,4 +96,13 @@ var _ = Describe(".ci/run", func() {
 		Expect(output).To(And(ContainSubstring("not run: make test-e2e: move it back: it takes up to 18m"),
 			ContainSubstring("1 not run")))
 	})
+
+	It("should say why a spec of the last suite has failed", func() {
+		output, code := run(
+			`[ "$1" != test-e2e ] || { mkdir -p _artifacts/e2e; echo "move it: no" >>_artifacts/e2e/failed; exit 2; }`,
+			0)
+		Expect(code).To(Equal(1))
+		Expect(output).To(MatchRegexp(
+			`failed: make test-e2e\nfailed: make test-e2e: move it: no\nCI: \d+ s, 1 parts failed`))
+	})
 })

@@ -26,7 +26,7 @@ func main() {
 }
 
 func run(version, out, ldflags string) error {
-	written, err := krew.Build(version, "LICENSE", out, func(platform krew.Platform, binary string) error {
+	written, err := krew.Build(version, krew.FilesOf("."), out, func(platform krew.Platform, binary string) error {
 		build := exec.Command("go", "build", "-trimpath", "-ldflags", ldflags, "-o", binary, "./cmd/kubectl-livecpm")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+platform.OS, "GOARCH="+platform.Arch)
 		build.Stdout, build.Stderr = os.Stdout, os.Stderr

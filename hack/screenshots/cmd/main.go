@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command cmd writes pictures of the report of a recorded migration.
+// Command cmd writes pictures of the plugin's screens, of the report of a recorded migration, and of the dashboard of
+// one that is under way.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 
 	"github.com/livecpm/livecpm/hack/screenshots"
+	"github.com/livecpm/livecpm/pkg/cli/dashboard"
 	"github.com/livecpm/livecpm/pkg/proof/report"
 )
 
@@ -29,6 +31,9 @@ func main() {
 }
 
 func run(ctx context.Context, from, out string) error {
+	if err := drawTerminals(out); err != nil {
+		return err
+	}
 	recorded, err := os.ReadFile(from)
 	if err != nil {
 		return fmt.Errorf("failed to read the recording: %w", err)
@@ -52,16 +57,70 @@ func run(ctx context.Context, from, out string) error {
 	if out, err = filepath.Abs(out); err != nil {
 		return err
 	}
-	for _, picture := range []screenshots.Picture{
-		{Path: filepath.Join(out, "report-1280-light.png"), Width: 1280, Scheme: screenshots.Light},
-		{Path: filepath.Join(out, "report-1280-dark.png"), Width: 1280, Scheme: screenshots.Dark},
-		{Path: filepath.Join(out, "report-400-light.png"), Width: 400, Scheme: screenshots.Light},
-		{Path: filepath.Join(out, "report-400-dark.png"), Width: 400, Scheme: screenshots.Dark},
-	} {
-		if err := (screenshots.Browser{Path: path}).Write(ctx, page, picture); err != nil {
+	browser := screenshots.Browser{Path: path}
+	for _, picture := range pictures(out, "report") {
+		if err := browser.Write(ctx, page, picture); err != nil {
+			return err
+		}
+		fmt.Println(picture.Path)
+	}
+	server, err := joining(ctx)
+	if err != nil {
+		return err
+	}
+	for _, picture := range pictures(out, "dashboard") {
+		if err := browser.WriteOf(ctx, server.Handler(), picture); err != nil {
 			return err
 		}
 		fmt.Println(picture.Path)
 	}
 	return nil
+}
+
+// drawTerminals draws the plugin's screens, for which no browser is needed.
+func drawTerminals(out string) error {
+	for _, picture := range screenshots.TerminalPictures() {
+		shown, err := os.ReadFile(picture.Screen)
+		if err != nil {
+			return fmt.Errorf("failed to read the screen: %w", err)
+		}
+		svg, err := screenshots.Terminal(string(shown))
+		if err != nil {
+			return fmt.Errorf("failed to draw %s: %w", picture.Screen, err)
+		}
+		path := filepath.Join(out, picture.Name)
+		if err := os.WriteFile(path, []byte(svg), 0o644); err != nil { // #nosec G306 -- everybody may see it.
+			return fmt.Errorf("failed to write the picture: %w", err)
+		}
+		fmt.Println(path)
+	}
+	return nil
+}
+
+// pictures are those of one page, in two widths and both colour schemes.
+func pictures(folder, name string) []screenshots.Picture {
+	var out []screenshots.Picture
+	for _, width := range []int{1280, 400} {
+		for _, scheme := range []screenshots.Scheme{screenshots.Light, screenshots.Dark} {
+			path := filepath.Join(folder, fmt.Sprintf("%s-%d-%s.png", name, width, scheme))
+			out = append(out, screenshots.Picture{Path: path, Width: width, Scheme: scheme})
+		}
+	}
+	return out
+}
+
+// joining returns a dashboard that shows a migration in its second step.
+func joining(ctx context.Context) (*dashboard.Server, error) {
+	looks, err := screenshots.Joining(".")
+	if err != nil {
+		return nil, err
+	}
+	var look dashboard.Look
+	server := &dashboard.Server{Read: func(context.Context) (dashboard.Look, error) { return look, nil }}
+	for _, look = range looks {
+		if err := server.Look(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return server, nil
 }
