@@ -14,6 +14,7 @@ import (
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -169,6 +170,76 @@ var _ = Describe("Looking at both seeds", func() {
 			&extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: "source-" + namespace + "--uid"}}),
 	)
 
+	Describe("at a resource manager that is to answer webhooks only", func() {
+		answering := func() *corev1.Pod {
+			out := pod("livecpm-webhooks-5d-x", "ReplicaSet", "livecpm-webhooks-5d", "5d", true)
+			out.Spec.ServiceAccountName = "livecpm-webhooks"
+			return out
+		}
+		lease := func(name, holder string) *coordinationv1.Lease {
+			return &coordinationv1.Lease{ObjectMeta: meta(name),
+				Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
+		}
+		held := lease("livecpm-webhooks", "nobody: these resource managers only answer webhooks")
+
+		It("should believe it by its Lease, which nobody gets", func() {
+			Expect(seen(answering(), held, lease("gardener-resource-manager", "gardener-resource-manager-6f-y_uid"))).
+				To(BeEmpty())
+		})
+
+		DescribeTable("takes it for one that acts without that evidence", func(objects ...client.Object) {
+			Expect(seen(objects...)).To(Equal(map[steps.Components][]string{
+				steps.ResourceManager: {"Pod livecpm-webhooks-5d-x"}}))
+		},
+			Entry("no Lease", answering()),
+			Entry("another Lease", answering(), lease("another", ownership.WebhookServerHolder)),
+			Entry("a Lease that is free", answering(), lease("livecpm-webhooks", "")),
+			Entry("a Lease that it has", answering(), lease("livecpm-webhooks", "livecpm-webhooks-5d-x_uid")),
+			Entry("a Lease that another one has", answering(), lease("livecpm-webhooks", "livecpm-webhooks-5d-z_uid")),
+			Entry("the Lease of those that act", answering(), held,
+				lease("gardener-resource-manager", "livecpm-webhooks-5d-x_uid")),
+			Entry("the rights of those that act", func() client.Object {
+				out := answering()
+				out.Spec.ServiceAccountName = "gardener-resource-manager"
+				return out
+			}(), held),
+		)
+
+		It("should take every other pod for one that acts, whatever a Lease says", func() {
+			acting := pod("gardener-resource-manager-5d-x", "ReplicaSet", "gardener-resource-manager-5d", "5d", true)
+			acting.Spec.ServiceAccountName = "livecpm-webhooks"
+			Expect(seen(acting, held)).To(HaveKey(steps.ResourceManager))
+		})
+
+		It("should count a violation if it acts beside the one of the other seed", func() {
+			acting := pod("gardener-resource-manager-5d-x", "ReplicaSet", "gardener-resource-manager-5d", "5d", true)
+			judge := func(destination ...client.Object) []ownership.Violation {
+				GinkgoHelper()
+				sample, err := newReader(shootIn(5, "seed-a"), []client.Object{acting}, destination).Sample(ctx)
+				Expect(err).NotTo(HaveOccurred())
+				return ownership.Judge(sample)
+			}
+			Expect(judge(answering(), held)).To(BeEmpty())
+			Expect(judge(answering())).To(ConsistOf(And(HaveField("Set", steps.ResourceManager),
+				HaveField("Overlap", true))))
+		})
+
+		It("should not judge when it could not read the Leases", func() {
+			reader := newReader(shootIn(5, "seed-a"), nil, nil)
+			reader.Source = interceptor.NewClient(reader.Source.(client.WithWatch), interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+					options ...client.ListOption) error {
+					if _, leases := list.(*coordinationv1.LeaseList); leases {
+						return errors.New("no answer")
+					}
+					return c.List(ctx, list, options...)
+				},
+			})
+			_, err := reader.Sample(ctx)
+			Expect(err).To(MatchError(ContainSubstring("failed to list the leases")))
+		})
+	})
+
 	It("should tell the phases before and after the look", func() {
 		reader := newReader(shootIn(7, "seed-a"), nil, nil)
 		reader.Source = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).
@@ -185,6 +256,39 @@ var _ = Describe("Looking at both seeds", func() {
 		Expect(sample.From).To(Equal(ownership.Phase(6)))
 		Expect(sample.To).To(Equal(ownership.Phase(7)))
 		Expect(sample.Time).To(Equal(now))
+	})
+
+	It("should tell when the source asks for the destination's controllers, before and after the look", func() {
+		asking := func(reason steps.Reason) *gardencorev1beta1.Shoot {
+			shoot := shootIn(7, "seed-a")
+			shoot.Status.LiveMigration.Conditions[6].Reason = string(reason)
+			return shoot
+		}
+		scheduler := pod("kube-scheduler-5d-x", "ReplicaSet", "kube-scheduler-5d", "5d", true)
+		reader := newReader(asking(steps.ReasonStoppingSourceControlPlane), nil, []client.Object{scheduler})
+		sample, err := reader.Sample(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(sample.AskedFrom).To(BeFalse())
+		Expect(sample.AskedTo).To(BeFalse())
+		Expect(ownership.Judge(sample)).To(HaveLen(1))
+
+		reader.Source = interceptor.NewClient(reader.Source.(client.WithWatch), interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+				options ...client.ListOption) error {
+				reader.Garden = fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).
+					WithObjects(asking(steps.ReasonSourceControllersStopped)).Build()
+				return c.List(ctx, list, options...)
+			},
+		})
+		sample, err = reader.Sample(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(sample.AskedFrom).To(BeFalse())
+		Expect(sample.AskedTo).To(BeTrue())
+		Expect(ownership.Judge(sample)).To(BeEmpty())
+
+		sample, err = reader.Sample(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(sample.AskedFrom).To(BeTrue())
 	})
 
 	It("should know a shoot that was handed over", func() {

@@ -19,8 +19,10 @@ import (
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/component/nodemanagement/dependencywatchdog"
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
@@ -67,7 +69,7 @@ func (r *Reader) Sample(ctx context.Context) (ownership.Sample, error) {
 	if err != nil {
 		return sample, err
 	}
-	sample.From = from
+	sample.From, sample.AskedFrom = from, ownership.Asked(shoot)
 	for _, seed := range []struct {
 		role   steps.Role
 		reader client.Reader
@@ -83,8 +85,11 @@ func (r *Reader) Sample(ctx context.Context) (ownership.Sample, error) {
 			sample.Running[name][seed.role] = objects
 		}
 	}
-	_, sample.To, err = r.phase(ctx)
-	return sample, err
+	if shoot, sample.To, err = r.phase(ctx); err != nil {
+		return sample, err
+	}
+	sample.AskedTo = ownership.Asked(shoot)
+	return sample, nil
 }
 
 func (r *Reader) phase(ctx context.Context) (*gardencorev1beta1.Shoot, ownership.Phase, error) {
@@ -137,8 +142,12 @@ func (r *Reader) running(ctx context.Context, seed client.Reader, shoot *gardenc
 	if err := seed.List(ctx, pods, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("failed to list the pods in namespace %s: %w", namespace, err)
 	}
+	leases := &coordinationv1.LeaseList{}
+	if err := seed.List(ctx, leases, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("failed to list the leases in namespace %s: %w", namespace, err)
+	}
 	for _, pod := range pods.Items {
-		if name, ok := setOfPod(&pod); ok && atWork(&pod) {
+		if name, ok := setOfPod(&pod); ok && atWork(&pod) && !onlyAnswers(&pod, leases.Items) {
 			out[name] = append(out[name], "Pod "+pod.Name)
 		}
 	}
@@ -223,13 +232,14 @@ func always(name steps.Components) func(extensionsv1alpha1.Object) steps.Compone
 // setOfPod returns the set that the pod belongs to.
 func setOfPod(pod *corev1.Pod) (steps.Components, bool) {
 	for _, owner := range pod.OwnerReferences {
-		workload := owner.Name
-		if owner.Kind == "ReplicaSet" {
-			workload = strings.TrimSuffix(workload, "-"+pod.Labels["pod-template-hash"])
-		}
+		workload := workloadOf(pod, owner)
 		if owner.Kind == "StatefulSet" &&
 			(workload == v1beta1constants.ETCDMain || workload == v1beta1constants.ETCDEvents) {
 			return steps.Etcd, true
+		}
+		if workload == ownership.WebhookServer {
+			// It runs the resource manager, and is one unless there is evidence that it only answers webhooks.
+			return steps.ResourceManager, true
 		}
 		for _, set := range ownership.Sets() {
 			if set.Deployment != "" && set.Deployment == workload {
@@ -238,6 +248,24 @@ func setOfPod(pod *corev1.Pod) (steps.Components, bool) {
 		}
 	}
 	return "", false
+}
+
+// onlyAnswers reports whether the pod runs a resource manager of which there is evidence that it only answers webhooks.
+func onlyAnswers(pod *corev1.Pod, leases []coordinationv1.Lease) bool {
+	for _, owner := range pod.OwnerReferences {
+		if workloadOf(pod, owner) == ownership.WebhookServer {
+			return ownership.OnlyAnswersWebhooks(pod, leases)
+		}
+	}
+	return false
+}
+
+// workloadOf returns the name of the Deployment or StatefulSet that the owner of the pod is, or belongs to.
+func workloadOf(pod *corev1.Pod, owner metav1.OwnerReference) string {
+	if owner.Kind == "ReplicaSet" {
+		return strings.TrimSuffix(owner.Name, "-"+pod.Labels["pod-template-hash"])
+	}
+	return owner.Name
 }
 
 // atWork reports whether a container of the pod runs. One that is being deleted works until its end.
