@@ -7,6 +7,7 @@ package abort
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"time"
 
@@ -85,10 +86,7 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 		return nil, err
 	}
 	result := &Result{Moment: options.Moment.Name, Fault: trouble.name()}
-	if err := r.Until(ctx, "the moment "+options.Moment.Name, func(shoot *gardencorev1beta1.Shoot) bool {
-		result.At = driver.Describe(shoot, options.Moment.Step)
-		return options.Moment.Reached(steps.Conditions(shoot))
-	}); err != nil {
+	if result.At, err = r.reach(ctx, options.Moment); err != nil {
 		return nil, err
 	}
 	if err := r.abort(ctx, trouble, result); err != nil {
@@ -99,11 +97,25 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	result.Diff = before.Diff(after)
+	result.Diff = before.Diff(after, options.Moment.Replaced...)
 	if err := r.Bind(ctx, source); err != nil {
 		return nil, err
 	}
 	return result, r.UntilReconciled(ctx, source)
+}
+
+// reach waits for the moment and returns what the condition of its step says then. It fails when the moment has passed.
+func (r *run) reach(ctx context.Context, moment Moment) (at string, err error) {
+	passed := false
+	err = r.Until(ctx, "the moment "+moment.Name, func(shoot *gardencorev1beta1.Shoot) bool {
+		conditions := steps.Conditions(shoot)
+		at, passed = driver.Describe(shoot, moment.Step), moment.Passed(conditions)
+		return passed || moment.Reached(conditions)
+	})
+	if err == nil && passed {
+		err = fmt.Errorf("the moment %q has passed unseen: %s", moment.Name, at)
+	}
+	return at, err
 }
 
 // abort lets the fault strike, asks for the abort, and waits until it is completed and the fault is over.

@@ -5,12 +5,14 @@ package abort
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +27,9 @@ import (
 type State struct {
 	// Objects are the objects of the shoot by seed.
 	Objects map[string][]inventory.Object
+	// Budgets are the specifications of the shoot's disruption budgets by seed. A migration changes those of the etcds
+	// and changes them back, so their generations do not tell.
+	Budgets map[string][]string
 	// Members are the members of each etcd: identifier, name, peer URLs, learner or voter.
 	Members map[string][]string
 	// DNS are the addresses of the shoot's API server.
@@ -37,18 +42,26 @@ type State struct {
 
 // exempt is what an abort need not leave as it was: the backup entry was released and taken back, by upstream's own
 // controllers, which make it and its secret again; the Cluster holds a copy of the Shoot, status included; and the
-// resource manager of the seed has written the EnvoyFilter for a route more and for one less.
+// resource manager of the seed has written the EnvoyFilter for a route more and for one less. The budgets are compared
+// by what they say.
 var exempt = inventory.Exempt{
 	Replaced: []string{"backupentries ", "secrets garden/entry-"},
-	Changed:  []string{"backupentries ", "clusters ", "envoyfilters istio-ingress/"},
+	Changed:  []string{"backupentries ", "clusters ", "envoyfilters istio-ingress/", "poddisruptionbudgets "},
 }
 
-// Diff returns a line for each thing that is not as it was.
-func (s *State) Diff(after *State) []string {
+// Diff returns a line for each thing that is not as it was. What begins with one of the given words may also have been
+// replaced.
+func (s *State) Diff(after *State, replaced ...string) []string {
 	var out []string
+	exempted := exempt
+	exempted.Replaced = append(slices.Clone(exempt.Replaced), replaced...)
 	for _, seed := range slices.Sorted(maps.Keys(s.Objects)) {
-		for _, line := range inventory.Diff(s.Objects[seed], after.Objects[seed], exempt) {
+		for _, line := range inventory.Diff(s.Objects[seed], after.Objects[seed], exempted) {
 			out = append(out, seed+": "+line)
+		}
+		if !slices.Equal(s.Budgets[seed], after.Budgets[seed]) {
+			out = append(out,
+				fmt.Sprintf("disruption budgets in %s: %v, were %v", seed, after.Budgets[seed], s.Budgets[seed]))
 		}
 	}
 	for _, etcd := range slices.Sorted(maps.Keys(s.Members)) {
@@ -70,7 +83,8 @@ func (s *State) Diff(after *State) []string {
 
 // take looks at everything once.
 func (r *run) take(ctx context.Context) (*State, error) {
-	state := &State{Objects: map[string][]inventory.Object{}, Members: map[string][]string{}}
+	state := &State{Objects: map[string][]inventory.Object{}, Budgets: map[string][]string{},
+		Members: map[string][]string{}}
 	shoot, err := r.Get(ctx)
 	if err != nil {
 		return nil, err
@@ -83,6 +97,9 @@ func (r *run) take(ctx context.Context) (*State, error) {
 		if state.Objects[seed.Name], err = driver.Inventory(ctx, cluster, shoot.Status.TechnicalID); err != nil {
 			return nil, err
 		}
+	}
+	if err := r.takeBudgets(ctx, state, shoot.Status.TechnicalID); err != nil {
+		return nil, err
 	}
 	for _, role := range []string{driver.RoleMain, driver.RoleEvents} {
 		if state.Members[role], err = r.members(ctx, shoot, role); err != nil {
@@ -113,6 +130,30 @@ func (r *run) take(ctx context.Context) (*State, error) {
 	}
 	state.Seeds = fmt.Sprintf("status %s", ptr.Deref(shoot.Status.SeedName, ""))
 	return state, nil
+}
+
+// takeBudgets reads the disruption budgets of both seeds.
+func (r *run) takeBudgets(ctx context.Context, state *State, namespace string) error {
+	for _, seed := range r.Landscape.Seeds {
+		cluster, err := driver.Connect(r.Landscape, seed.Name)
+		if err != nil {
+			return err
+		}
+		list := &policyv1.PodDisruptionBudgetList{}
+		if err := cluster.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return fmt.Errorf("failed to list the disruption budgets in %s: %w", seed.Name, err)
+		}
+		for _, budget := range list.Items {
+			spec, err := json.Marshal(budget.Spec)
+			if err != nil {
+				return fmt.Errorf("failed to compare PodDisruptionBudget %s: %w", client.ObjectKeyFromObject(&budget),
+					err)
+			}
+			state.Budgets[seed.Name] = append(state.Budgets[seed.Name], budget.Name+" "+string(spec))
+		}
+		slices.Sort(state.Budgets[seed.Name])
+	}
+	return nil
 }
 
 func (r *run) members(ctx context.Context, shoot *gardencorev1beta1.Shoot, role string) ([]string, error) {

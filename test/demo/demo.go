@@ -458,9 +458,22 @@ func (r *run) fill(report *Report, o outcome) {
 	report.ControllersActiveInBothSeeds = overlapping(report.Details.Overlaps)
 	report.Steps = []driver.StepReport{}
 	if r.timeline != nil {
-		report.Steps = r.timeline.Report()
+		report.Steps = withLatencies(r.timeline.Report(), o.triggered, r.load.WritesBetween)
+		report.Details.Transitions = r.timeline.Transitions()
 	}
 	report.Details.Machine = r.machine.report()
+}
+
+// withLatencies adds to the steps, the first of which began at the given time, what writes took in each of them.
+func withLatencies(
+	steps []driver.StepReport, begin time.Time, writes func(begin, end time.Time) (p99, slowest float64),
+) []driver.StepReport {
+	for i := range steps {
+		end := begin.Add(time.Duration(steps[i].Seconds * float64(time.Second)))
+		steps[i].WriteP99Ms, steps[i].WriteMaxMs = writes(begin, end)
+		begin = end
+	}
+	return steps
 }
 
 // overlapping returns the names in the overlaps, each once.

@@ -240,6 +240,21 @@ var _ = Describe("Report", func() {
 		Expect(filepath.Join(folder, "details.json")).To(BeARegularFile())
 	})
 
+	It("should say of each step what writes took in it", func() {
+		type span struct{ begin, end time.Time }
+		var asked []span
+		begin := time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC)
+		got := demo.WithLatencies([]driver.StepReport{{Seconds: 10}, {Seconds: 2.5}}, begin,
+			func(begin, end time.Time) (p99, slowest float64) {
+				asked = append(asked, span{begin, end})
+				return float64(len(asked)), float64(10 * len(asked))
+			})
+		Expect(got).To(Equal([]driver.StepReport{{Seconds: 10, WriteP99Ms: 1, WriteMaxMs: 10},
+			{Seconds: 2.5, WriteP99Ms: 2, WriteMaxMs: 20}}))
+		Expect(asked).To(Equal([]span{{begin, begin.Add(10 * time.Second)},
+			{begin.Add(10 * time.Second), begin.Add(12500 * time.Millisecond)}}))
+	})
+
 	It("should show the same figures on its page", func() {
 		report.Workers = workers()
 		report.Workers.VPN.Requests = 61234

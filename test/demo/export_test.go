@@ -52,3 +52,6 @@ func (m Moment) view() view {
 		load:    &m.Load,
 	}
 }
+
+// WithLatencies adds to the steps what writes took in each of them.
+var WithLatencies = withLatencies

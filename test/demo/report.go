@@ -202,8 +202,8 @@ func (r *Report) members(row func(cells ...any)) {
 
 // stepTimes are the rows about the steps.
 func (r *Report) stepTimes(row func(cells ...any)) {
-	row("step", "owner", "seconds")
+	row("step", "owner", "seconds", "p99 of writes (ms)", "slowest")
 	for _, step := range r.Steps {
-		row(step.Condition, step.Owner, fmt.Sprintf("%.1f", step.Seconds))
+		row(step.Condition, step.Owner, fmt.Sprintf("%.1f", step.Seconds), step.WriteP99Ms, step.WriteMaxMs)
 	}
 }

@@ -14,13 +14,10 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/cli/access"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 	"github.com/livecpm/livecpm/test/landscape/config"
 )
 
@@ -49,15 +46,10 @@ func ResolvedBy(server string, access *rest.Config) *rest.Config {
 	return config
 }
 
-// DNSNames returns the names of all records of the shoot in the seed, without those that a migration makes for etcd.
+// DNSNames returns the names of all records of the shoot in the seed.
 func DNSNames(ctx context.Context, seed client.Client, namespace string) ([]string, error) {
 	records := &extensionsv1alpha1.DNSRecordList{}
-	own, err := labels.NewRequirement(exposure.LabelKey, selection.NotEquals, []string{exposure.LabelValue})
-	if err != nil {
-		return nil, fmt.Errorf("failed to select DNSRecords: %w", err)
-	}
-	selector := client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*own)}
-	if err := seed.List(ctx, records, client.InNamespace(namespace), selector); err != nil {
+	if err := seed.List(ctx, records, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("failed to list DNSRecords in namespace %s: %w", namespace, err)
 	}
 	names := []string{}

@@ -7,10 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	authenticationv1alpha1 "github.com/gardener/gardener/pkg/apis/authentication/v1alpha1"
-	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
-	corev1 "k8s.io/api/core/v1"
+	gardenkubernetes "github.com/gardener/gardener/pkg/client/kubernetes"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -21,13 +18,12 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/config"
 )
 
+// scheme knows whatever a garden or a seed holds, so that no spec finds out on the landscape what it cannot read.
 var scheme = runtime.NewScheme()
 
 func init() {
-	utilruntime.Must(corev1.AddToScheme(scheme))
-	utilruntime.Must(gardencorev1beta1.AddToScheme(scheme))
-	utilruntime.Must(extensionsv1alpha1.AddToScheme(scheme))
-	utilruntime.Must(authenticationv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(gardenkubernetes.AddGardenSchemeToScheme(scheme))
+	utilruntime.Must(gardenkubernetes.AddSeedSchemeToScheme(scheme))
 }
 
 // Cluster is access to the garden, a seed, or the cloud that machines are in.

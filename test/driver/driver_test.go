@@ -9,14 +9,35 @@ import (
 	"strings"
 	"time"
 
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
+	resourcesv1alpha1 "github.com/gardener/gardener/pkg/apis/resources/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/inventory"
 	"github.com/livecpm/livecpm/test/driver"
 )
+
+var _ = Describe("Connect", func() {
+	It("should give a client that reads whatever a specification looks at in garden and seeds", func() {
+		for _, object := range []runtime.Object{
+			&corev1.PodList{}, &appsv1.StatefulSetList{}, &policyv1.PodDisruptionBudgetList{},
+			&networkingv1.NetworkPolicyList{}, &druidcorev1alpha1.EtcdList{}, &extensionsv1alpha1.DNSRecordList{},
+			&resourcesv1alpha1.ManagedResourceList{}, &gardencorev1beta1.ShootList{},
+		} {
+			_, _, err := driver.Scheme.ObjectKinds(object)
+			Expect(err).NotTo(HaveOccurred())
+		}
+	})
+})
 
 var _ = Describe("StepTimeline", func() {
 	var (
@@ -109,6 +130,13 @@ var _ = Describe("MemberTimeline", func() {
 		observe(2, "seed-b-0?")
 		Expect(timeline.Report().ClusterIDUnchanged).To(BeFalse())
 		Expect(timeline.BySeed("seed-a", "seed-b")).To(Equal(map[string]string{"seed-a": "", "seed-b": "○"}))
+	})
+
+	It("should count members without a prefix for the first seed, and those that have not started for none", func() {
+		timeline := &driver.MemberTimeline{}
+		timeline.Observe(time.Now(), 1, member("etcd-main-0", "etcd-main-1", "etcd-main-2", "seed-b-etcd-main-0",
+			"unstarted-ff?"))
+		Expect(timeline.BySeed("seed-a", "seed-b")).To(Equal(map[string]string{"seed-a": "●●●", "seed-b": "●"}))
 	})
 
 	It("should not call the cluster ID of a cluster that was never seen unchanged", func() {

@@ -83,27 +83,31 @@ func (t *MemberTimeline) Report() EtcdReport {
 	return report
 }
 
-// BySeed counts the present voters and learners by the seed that prefixes their names.
+// BySeed counts the present voters and learners by the seed that prefixes their names. Those whose names have no prefix
+// count for the first seed: that is where the landscape creates its shoot, with Etcds older than the prefix if it is
+// asked to.
 func (t *MemberTimeline) BySeed(seeds ...string) map[string]string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := map[string]string{}
-	if len(t.changes) == 0 {
+	if len(t.changes) == 0 || len(seeds) == 0 {
 		return out
 	}
 	for _, seed := range seeds {
-		text := ""
-		for _, member := range t.changes[len(t.changes)-1].Members {
-			if !strings.HasPrefix(member.Name, seed+"-") {
-				continue
-			}
-			if member.Learner {
-				text += "○"
-			} else {
-				text += "●"
-			}
+		out[seed] = ""
+	}
+	for _, member := range t.changes[len(t.changes)-1].Members {
+		mark := "●"
+		if member.Learner {
+			mark = "○"
 		}
-		out[seed] = text
+		i := slices.IndexFunc(seeds, func(seed string) bool { return strings.HasPrefix(member.Name, seed+"-") })
+		switch {
+		case i >= 0:
+			out[seeds[i]] += mark
+		case strings.HasPrefix(member.Name, "etcd-"):
+			out[seeds[0]] += mark
+		}
 	}
 	return out
 }

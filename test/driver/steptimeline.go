@@ -21,6 +21,7 @@ type StepTimeline struct {
 	active     bool
 	finished   map[gardencorev1beta1.ConditionType]time.Time
 	conditions []gardencorev1beta1.Condition
+	course     recording.Course
 }
 
 // NewStepTimeline returns a timeline of a migration that is triggered now.
@@ -38,6 +39,7 @@ func (t *StepTimeline) Observe(now time.Time, conditions []gardencorev1beta1.Con
 	}
 	t.active = true
 	t.conditions = conditions
+	t.course.Observe(now, conditions)
 	for _, condition := range conditions {
 		_, known := t.finished[condition.Type]
 		if condition.Status == gardencorev1beta1.ConditionTrue && !known {
@@ -65,6 +67,13 @@ func (t *StepTimeline) Report() []StepReport {
 		previous = finished
 	}
 	return reports
+}
+
+// Transitions returns the reasons that the steps have shown.
+func (t *StepTimeline) Transitions() []recording.Transition {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.course.Transitions()
 }
 
 // StepState is a step as the display shows it.

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/livecpm/livecpm/test/abort"
+	"github.com/livecpm/livecpm/test/found"
 	"github.com/livecpm/livecpm/test/recovery"
 	"github.com/livecpm/livecpm/test/robustness"
 )
@@ -23,24 +24,23 @@ var (
 	row         = regexp.MustCompile(`(?m)^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
 	makeCommand = regexp.MustCompile("^`make ([a-z0-9-]+)((?: [A-Z]+=(?:\"[^\"]+\"|[^ `\"]+))*)`$")
 	makeSetting = regexp.MustCompile(`([A-Z]+)=("[^"]+"|\S+)`)
-	specsOf     = regexp.MustCompile("`([a-z/]+)`: \"([^\"]+)\"")
 )
 
-var _ = Describe("docs/development/found.md", func() {
-	const repository = "../.."
+const repository = "../.."
 
+var _ = Describe("docs/development/found.md", func() {
 	page := read(filepath.Join(repository, "docs", "development", "found.md"))
-	found := row.FindAllStringSubmatch(page, -1)[2:] // without the header
+	findings := row.FindAllStringSubmatch(page, -1)[2:] // without the header
 
 	It("should have a table of three columns, and nothing in it that is not looked at", func() {
-		Expect(found).To(HaveLen(strings.Count(page, "\n| ") - 2))
-		Expect(len(found)).To(BeNumerically(">", 5))
+		Expect(findings).To(HaveLen(strings.Count(page, "\n| ") - 2))
+		Expect(len(findings)).To(BeNumerically(">", 5))
 	})
 
 	It("should name commands that have something to run", func() {
 		makefile := read(filepath.Join(repository, "Makefile"))
 		suites := read(filepath.Join(repository, "test", "suites", "suites_test.go"))
-		for _, finding := range found {
+		for _, finding := range findings {
 			command := makeCommand.FindStringSubmatch(finding[2])
 			Expect(command).NotTo(BeNil(), "%s is not a call of make", finding[2])
 			target, settings := command[1], map[string]string{}
@@ -57,18 +57,12 @@ var _ = Describe("docs/development/found.md", func() {
 	})
 
 	It("should name specs that are there", func() {
-		for _, finding := range found {
-			specs := specsOf.FindAllStringSubmatch(finding[3], -1)
-			Expect(specs).To(HaveLen(strings.Count(finding[3], "`: ")), finding[3])
+		for _, finding := range findings {
+			specs, err := found.SpecsIn(finding[3])
+			Expect(err).NotTo(HaveOccurred())
 			Expect(specs).NotTo(BeEmpty(), finding[3])
 			for _, spec := range specs {
-				files, err := filepath.Glob(filepath.Join(repository, filepath.FromSlash(spec[1]), "*_test.go"))
-				Expect(err).NotTo(HaveOccurred())
-				Expect(slices.ContainsFunc(files, func(file string) bool {
-					// A long text is a sum of several.
-					content := regexp.MustCompile(`" ?\+\n\s*"`).ReplaceAllString(read(file), "")
-					return strings.Contains(content, `"`+spec[2]+`"`)
-				})).To(BeTrue(), "%s has no spec %q", spec[1], spec[2])
+				Expect(spec.Check(repository)).To(Succeed())
 			}
 		}
 	})

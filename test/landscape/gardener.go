@@ -5,10 +5,17 @@ package landscape
 
 import (
 	"context"
+	"fmt"
 
 	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
 
 	"github.com/livecpm/livecpm/test/authorizers"
+	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/build"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/garden"
@@ -120,6 +127,33 @@ func (l *Landscape) createShoot(ctx context.Context) error {
 	if err := l.importImages(ctx, l.shootImages); err != nil {
 		return err
 	}
-	return (&shoot.Shoot{Config: l.Config, Name: l.Config.Shoot, Workers: l.Config.HasWorkers(),
-		Seed: l.Config.Seeds[0].Name, Report: l.progress.report}).Up(ctx)
+	made := &shoot.Shoot{Config: l.Config, Name: l.Config.Shoot, Workers: l.Config.HasWorkers(),
+		Seed: l.Config.Seeds[0].Name, Report: l.progress.report}
+	if err := made.Up(ctx); err != nil || l.Config.MemberPrefix || !made.Created {
+		return err
+	}
+	return l.checkOlderEtcds(ctx, made)
+}
+
+// checkOlderEtcds returns an error unless the new shoot's Etcds have no prefix for the names of their members, as the
+// landscape was asked for.
+func (l *Landscape) checkOlderEtcds(ctx context.Context, made *shoot.Shoot) error {
+	gardenClient, err := garden.Client(l.Config)
+	if err != nil {
+		return err
+	}
+	object := &gardencorev1beta1.Shoot{}
+	key := client.ObjectKey{Namespace: shoot.Namespace, Name: made.Name}
+	if err := gardenClient.Get(ctx, key, object); err != nil {
+		return fmt.Errorf("failed to read shoot %s: %w", key, err)
+	}
+	restConfig, err := apply.RESTConfig(l.Config.Kubeconfig(made.Seed))
+	if err != nil {
+		return err
+	}
+	seed, err := client.New(restConfig, client.Options{Scheme: kubernetes.SeedScheme})
+	if err != nil {
+		return fmt.Errorf("failed to create client for %s: %w", made.Seed, err)
+	}
+	return seedsetup.CheckOlderEtcds(ctx, seed, v1beta1helper.ControlPlaneNamespaceForShoot(object))
 }

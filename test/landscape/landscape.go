@@ -142,6 +142,9 @@ func (l *Landscape) Up(ctx context.Context, only ...string) error {
 	if err := l.Config.RecordTLSTermination(); err != nil {
 		return err
 	}
+	if err := l.Config.RecordMemberPrefix(); err != nil {
+		return err
+	}
 	if err := l.Config.RecordShoot(); err != nil {
 		return err
 	}

@@ -202,7 +202,8 @@ func Judge(lacks []Lack) (lines []string, err error) {
 	case len(lacks) == 0:
 		return nil, nil
 	case !refuses:
-		return append([]string{"This machine is small or busy for it, and the run will take longer:"}, lines...), nil
+		return append([]string{"This machine is small or busy for it. It will take longer, and requests may fail:"},
+			lines...), nil
 	case os.Getenv(EnvRequirements) == requirementsWarn:
 		return append([]string{"This machine is too small or too busy for it. " + EnvRequirements + "=" +
 			requirementsWarn + " continues all the same:"}, lines...), nil

@@ -14,21 +14,16 @@ import (
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
-	"github.com/gardener/gardener/pkg/controller/networkpolicy"
-	"github.com/gardener/gardener/pkg/controller/networkpolicy/hostnameresolver"
-	servicepolicies "github.com/gardener/gardener/pkg/resourcemanager/controller/networkpolicy"
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/livecpm/livecpm/pkg/agent/front"
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
@@ -84,6 +79,8 @@ var _ = Describe("Flows of a migration in a seed", func() {
 		}
 		add("kube-apiserver", namespace, labelled(map[string]string{"app": "kubernetes", "role": "apiserver"},
 			append(outside, prefix+"etcd-main-client-tcp-2379", prefix+"etcd-events-client-tcp-2379")...))
+		add("prometheus", namespace, labelled(map[string]string{"app": "prometheus"},
+			append(outside, prefix+"all-scrape-targets")...))
 		add("stranger", namespace, map[string]string{"app": "stranger"})
 		agent := map[string]string{"app.kubernetes.io/name": "livecpm-agent"}
 		shoots := prefix + "all-shoots-"
@@ -94,19 +91,9 @@ var _ = Describe("Flows of a migration in a seed", func() {
 		add("gardenlet", "garden", labelled(gardenlet, shoots+"etcd-main-client-tcp-8080"))
 
 		objects := []client.Object{
-			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "garden",
-				Labels: map[string]string{"kubernetes.io/metadata.name": "garden"}},
-				Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}},
-			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{
-				"kubernetes.io/metadata.name": namespace,
-				v1beta1constants.GardenRole:   v1beta1constants.GardenRoleShoot}},
-				Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}},
-			// Gardener's controller reads this kind.
-			&corev1.Endpoints{ //nolint:staticcheck // As above.
-				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"},
-				Subsets: []corev1.EndpointSubset{{ //nolint:staticcheck // As above.
-					Addresses: []corev1.EndpointAddress{{IP: "10.250.0.11"}}, //nolint:staticcheck // As above.
-					Ports:     []corev1.EndpointPort{{Port: 443, Protocol: corev1.ProtocolTCP}}}}},
+			seedNamespace("garden", map[string]string{}),
+			seedNamespace(namespace, map[string]string{v1beta1constants.GardenRole: v1beta1constants.GardenRoleShoot}),
+			apiServerEndpoints(),
 			&extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: namespace},
 				Spec: extensionsv1alpha1.ClusterSpec{Shoot: runtime.RawExtension{Object: &gardencorev1beta1.Shoot{
 					TypeMeta: metav1.TypeMeta{APIVersion: "core.gardener.cloud/v1beta1", Kind: "Shoot"}}}}},
@@ -137,41 +124,8 @@ var _ = Describe("Flows of a migration in a seed", func() {
 			add(deployment.Name, namespace, deployment.Spec.Template.Labels)
 		}
 
-		for _, ns := range []string{"garden", namespace} {
-			_, err := (&networkpolicy.Reconciler{RuntimeClient: c, Resolver: hostnameresolver.NewNoOpProvider(),
-				RuntimeNetworks: networkpolicy.RuntimeNetworkConfig{
-					IPFamilies: []gardencorev1beta1.IPFamily{gardencorev1beta1.IPFamilyIPv4},
-					Nodes:      []string{"10.250.0.11/32"},
-					Pods:       []string{"10.241.0.0/16"},
-					Services:   []string{"10.97.0.0/16"},
-				}}).Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: ns}})
-			Expect(err).NotTo(HaveOccurred())
-		}
-		services := &corev1.ServiceList{}
-		Expect(c.List(ctx, services)).To(Succeed())
-		for _, service := range services.Items {
-			_, err := (&servicepolicies.Reconciler{TargetClient: c}).Reconcile(ctx,
-				reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&service)})
-			Expect(err).NotTo(HaveOccurred())
-		}
-
-		// The agent's chart permits it to go anywhere, and so does the gardenlet's.
-		world := policies.World{}
-		for name, labels := range map[string]map[string]string{"livecpm-agent": agent, "gardenlet": gardenlet} {
-			world.Policies = append(world.Policies, networkingv1.NetworkPolicy{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "allow-all-egress-from-" + name},
-				Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: labels},
-					Egress: []networkingv1.NetworkPolicyEgressRule{{}},
-					PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress,
-						networkingv1.PolicyTypeIngress}},
-			})
-		}
-		made := &networkingv1.NetworkPolicyList{}
-		Expect(c.List(ctx, made)).To(Succeed())
-		world.Policies = append(world.Policies, made.Items...)
-		namespaces := &corev1.NamespaceList{}
-		Expect(c.List(ctx, namespaces)).To(Succeed())
-		world.Namespaces = namespaces.Items
+		world := makeWorld(ctx, c, namespace,
+			map[string]map[string]string{"livecpm-agent": agent, "gardenlet": gardenlet})
 
 		ends := map[string]policies.End{
 			"public gateway":     {Address: netip.MustParseAddr("198.51.100.22")},
@@ -213,7 +167,7 @@ var _ = Describe("Flows of a migration in a seed", func() {
 		{"agent", "etcd-main-0", 2379}, {"agent", "etcd-events-0", 2379}, {"agent", "etcd-main-0", 8080},
 		{"agent", "etcd-events-0", 8080}, {"agent", "relay", 22379},
 		{"agent", "public gateway", 443}, {"agent", "private gateway", 53},
-		{"gardenlet", "etcd-main-0", 8080},
+		{"gardenlet", "etcd-main-0", 8080}, {"prometheus", "relay", 8080},
 	}
 	never := []flow{
 		{"stranger", "etcd-main-0", 2379}, {"stranger", "etcd-main-0", 2381}, {"stranger", "relay", 22379},
@@ -222,7 +176,9 @@ var _ = Describe("Flows of a migration in a seed", func() {
 		{"relay", "pod of another", 2379}, {"relay", "agent", 8080}, {"relay", "etcd-main-0", 8080},
 		{"kube-apiserver", "relay", 2380}, {"kube-apiserver", "etcd-main-0", 2381},
 		{"gardenlet", "relay", 22379}, {"gardenlet", "etcd-main-0", 2379},
-		{"agent", "etcd-main-0", 2381}, {"agent", "relay", 8443},
+		{"agent", "etcd-main-0", 2381}, {"agent", "relay", 8443}, {"agent", "relay", 8080},
+		{"stranger", "relay", 8080}, {"etcd-main-0", "relay", 8080}, {"prometheus", "relay", 22379},
+		{"prometheus", "relay", 8443}, {"prometheus", "relay", 2381},
 	}
 
 	DescribeTable("should be permitted, and no others", func(role steps.Role) {

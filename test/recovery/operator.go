@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/driver"
 )
@@ -19,6 +21,7 @@ import (
 const (
 	pageOperations = "docs/operations/README.md"
 	pageRecovery   = "docs/operations/recovery.md"
+	pageAbort      = "docs/operations/abort.md"
 
 	// blockTimeout bounds a block of commands; the longest waits for three rollouts.
 	blockTimeout = 45 * time.Minute
@@ -110,6 +113,55 @@ func (o *operator) recover(ctx context.Context, scenario Scenario) error {
 	return err
 }
 
+// abandon lets the source abandon the destination.
+func (o *operator) abandon(ctx context.Context) error {
+	block, err := o.block("The destination is lost", 0)
+	if err == nil {
+		block, err = block.Replace("DESTINATION-SEED", o.destination)
+	}
+	_, err = o.do(ctx, block, err)
+	return err
+}
+
+// abandonSource lets the destination finish without the source.
+func (o *operator) abandonSource(ctx context.Context) error {
+	block, err := o.block("The source is lost", 0)
+	if err == nil {
+		block, err = block.Replace("SOURCE-SEED", o.source)
+	}
+	_, err = o.do(ctx, block, err)
+	return err
+}
+
+// clearSource removes what is left in the source when it has come back.
+func (o *operator) clearSource(ctx context.Context) error {
+	_, err := o.follow(ctx, "If the seed comes back", 0)
+	return err
+}
+
+// abort asks for an ordinary abort. What follows it on the page watches the shoot without end.
+func (o *operator) abort(ctx context.Context) error {
+	block, err := o.pages[pageAbort].Block("Abort", 0)
+	if err == nil {
+		block, err = block.line(steps.AnnotationAbort + "=true")
+	}
+	_, err = o.do(ctx, block, err)
+	return err
+}
+
+// stay takes that of the choices after an abort by which the shoot stays.
+func (o *operator) stay(ctx context.Context) error {
+	block, err := o.pages[pageAbort].Block("Afterwards", 0)
+	if err == nil {
+		block, err = block.line("# stay")
+	}
+	if err == nil {
+		block, err = block.Replace("SOURCE-SEED", o.source)
+	}
+	_, err = o.do(ctx, block, err)
+	return err
+}
+
 func (o *operator) standStill(ctx context.Context) error {
 	block, err := o.block("1. Stand still", 0)
 	if _, err := o.do(ctx, block, err); err != nil {
@@ -132,18 +184,18 @@ func (o *operator) choose(ctx context.Context, side steps.Role) error {
 	if err != nil {
 		return err
 	}
-	placeholder, seed := "source-seed-name", o.source
+	line := "SIDE=$SOURCE"
 	if side == steps.Destination {
-		placeholder, seed = "destination-seed-name", o.destination
+		line = "SIDE=$DESTINATION"
 	}
-	for line := range strings.Lines(block.Script) {
-		if strings.Contains(line, "SEED="+placeholder) {
-			block.Script = line
+	for candidate := range strings.Lines(block.Script) {
+		if strings.HasPrefix(candidate, line+" ") {
+			block.Script = candidate
+			_, err = o.do(ctx, block, nil)
+			return err
 		}
 	}
-	block, err = block.Replace(placeholder, seed)
-	_, err = o.do(ctx, block, err)
-	return err
+	return fmt.Errorf("the page has no line that begins with %s any more: adapt test/recovery to it", line)
 }
 
 // rebuild makes the etcd again out of a member or of a backup.
@@ -171,11 +223,25 @@ func (o *operator) rebuild(ctx context.Context, scenario Scenario, etcd, seen st
 		return fmt.Errorf("%s has not got its %d members:\n%s", etcd, members, output)
 	}
 	for _, line := range list[len(list)-members:] {
-		if line.state != "started" || line.learner || !strings.HasPrefix(line.name, o.seed(scenario.Side)+"-") {
+		if line.state != "started" || line.learner || !o.belongs(line.name, scenario.Side, etcd) {
 			return fmt.Errorf("%s has a member that is not as it should be: %+v", etcd, line)
 		}
 	}
 	return nil
+}
+
+// belongs reports whether a member's name is one of the side. Those of an Etcd of the source that is older than the
+// prefix have none.
+func (o *operator) belongs(name string, side steps.Role, etcd string) bool {
+	etcdRole := strings.TrimPrefix(etcd, "etcd-")
+	prefixes := []string{o.source, ""}
+	if side == steps.Destination {
+		prefixes = []string{o.destination}
+	}
+	return slices.ContainsFunc(prefixes, func(prefix string) bool {
+		_, ok := naming.OrdinalOf(name, prefix, etcdRole)
+		return ok
+	})
 }
 
 func (o *operator) seed(side steps.Role) string {

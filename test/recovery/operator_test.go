@@ -47,11 +47,14 @@ func (t *terminal) Run(_ context.Context, block recovery.Block) (string, error) 
 		t.foreign--
 	case strings.Contains(block.Script, "member list"):
 		var out strings.Builder
+		// The page's blocks begin with the etcd that they are about.
+		role, _, _ := strings.Cut(block.Script[strings.Index(block.Script, "E=etcd-")+len("E=etcd-"):], "\n")
 		for i := range t.foreign {
 			fmt.Fprintf(&out, "%dd, started, seed-b-etcd-events-%d, https://b:2380, https://b:2379, false\n", i, i)
 		}
 		for i := range 3 {
-			fmt.Fprintf(&out, "%da, started, %s-etcd-%d, https://x:2380, https://x:2379, false\n", i, t.side, i)
+			fmt.Fprintf(&out, "%da, started, %s-etcd-%s-%d, https://x:2380, https://x:2379, false\n", i,
+				t.side, role, i)
 		}
 		return out.String(), nil
 	}
@@ -78,8 +81,8 @@ var _ = Describe("The operator", func() {
 	}
 
 	for _, scenario := range recovery.Scenarios() {
-		if scenario.Heals {
-			continue // Nobody does anything.
+		if !scenario.LosesQuorum() {
+			continue // Nobody follows the page to its end.
 		}
 		It("should follow the page for "+scenario.Name, func(ctx SpecContext) {
 			t := &terminal{side: sideOf(scenario), index: 7, foreign: 2}
@@ -89,7 +92,11 @@ var _ = Describe("The operator", func() {
 			Expect(follow(ctx, t, scenario)).To(Succeed())
 			all := strings.Join(t.scripts, "\n")
 			Expect(t.foreign).To(BeZero())
-			Expect(all).To(ContainSubstring("SEED=" + sideOf(scenario)))
+			chosen, other := "SIDE=$SOURCE", "SIDE=$DESTINATION"
+			if scenario.Side == steps.Destination {
+				chosen, other = other, chosen
+			}
+			Expect(all).To(And(ContainSubstring(chosen), Not(ContainSubstring(other))))
 			Expect(all).NotTo(Or(ContainSubstring("seed-name"), ContainSubstring("ID-OF-A-MEMBER")))
 			Expect(all).To(ContainSubstring("gardener.cloud/operation=retry"))
 			for _, etcd := range scenario.Etcds {
@@ -127,5 +134,52 @@ var _ = Describe("The operator", func() {
 			trouble: [2]string{"force-new-cluster",
 				"1a, started, seed-a-etcd-main-0, https://x:2380, https://x:2379, false\n"}}
 		Expect(follow(ctx, t, recovery.Scenarios()[0])).To(MatchError(ContainSubstring("has not got its 3 members")))
+	})
+
+	Describe("on the way back", func() {
+		var (
+			t *terminal
+			o recovery.Operator
+		)
+
+		BeforeEach(func() {
+			t = &terminal{}
+			o = recovery.Operator{Shell: t, Pages: pages, Source: "seed-a", Destination: "seed-b"}
+		})
+
+		It("should abandon the destination as the page of the recovery says", func(ctx SpecContext) {
+			Expect(o.Abandon(ctx)).To(Succeed())
+			Expect(t.scripts[len(t.scripts)-1]).To(And(
+				ContainSubstring(steps.AnnotationAbort+"=true"),
+				ContainSubstring(recovery.AnnotationAbandon+"=seed-b\n")))
+		})
+
+		It("should do without the source as the page of the recovery says, and clear it in the source only",
+			func(ctx SpecContext) {
+				Expect(o.AbandonSource(ctx)).To(Succeed())
+				asked, cleared := t.scripts[len(t.scripts)-2], t.scripts[len(t.scripts)-1]
+				Expect(asked).To(ContainSubstring(steps.AnnotationAbandonSource + "=seed-a\n"))
+				Expect(cleared).To(And(ContainSubstring("keepObjects"), ContainSubstring("delete namespace $NS"),
+					ContainSubstring(steps.AnnotationLeftBehind+"-"), Not(ContainSubstring("$DESTINATION"))))
+				Expect(strings.Index(cleared, "delete deployments")).
+					To(BeNumerically("<", strings.Index(cleared, "machinedeployments")))
+			})
+
+		It("should abort as the page of the abort says, and not watch without end", func(ctx SpecContext) {
+			Expect(o.Abort(ctx)).To(Succeed())
+			Expect(t.scripts[len(t.scripts)-1]).To(And(ContainSubstring(steps.AnnotationAbort+"=true"),
+				Not(ContainSubstring(" -w "))))
+		})
+
+		It("should stay as the page of the abort says", func(ctx SpecContext) {
+			Expect(o.Stay(ctx)).To(Succeed())
+			Expect(t.scripts[len(t.scripts)-1]).To(And(ContainSubstring(`"seedName":"seed-a"`),
+				ContainSubstring("--subresource=binding")))
+		})
+
+		It("should stop when the request is refused", func(ctx SpecContext) {
+			t.trouble = [2]string{recovery.AnnotationAbandon, "Error from server (Forbidden): no\n"}
+			Expect(o.Abandon(ctx)).To(MatchError(ContainSubstring("Forbidden")))
+		})
 	})
 })

@@ -84,3 +84,19 @@ func (b Block) Replace(old, text string) (Block, error) {
 	b.Script = strings.ReplaceAll(b.Script, old, text)
 	return b, nil
 }
+
+// line returns the block with just the line that holds the text, which must be one.
+func (b Block) line(text string) (Block, error) {
+	var found []string
+	for line := range strings.Lines(b.Script) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	if len(found) != 1 {
+		return b, fmt.Errorf("the commands of section %q have %d lines with %q, not one: adapt test/recovery to the "+
+			"page", b.Section, len(found), text)
+	}
+	b.Script = found[0]
+	return b, nil
+}

@@ -5,7 +5,9 @@ package recovery_test
 
 import (
 	"context"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -56,6 +58,47 @@ var _ = Describe("Page", func() {
 		Expect(checked).To(BeNumerically(">", 15))
 	})
 })
+
+var _ = DescribeTable("The configuration of one member alone", func(prefix, member string) {
+	pages, err := recovery.ReadPages("../..")
+	Expect(err).NotTo(HaveOccurred())
+	block, err := pages["docs/operations/recovery.md"].Block("B. From", 1)
+	Expect(err).NotTo(HaveOccurred())
+	_, script, found := strings.Cut(block.Script, "# A cluster of one member.\n")
+	Expect(found).To(BeTrue())
+	script, _, found = strings.Cut(script, "diff <(")
+	Expect(found).To(BeTrue())
+
+	// kubectl and jq only hand over what is there; awk is the real one.
+	cmd := exec.Command("bash", "-ec", `
+kubectl() { case "$*" in *memberNamePrefix*) printf %s "$HAS" ;; *"-o json"*) cat input ;; *) echo config ;; esac; }
+jq() { cat "${@: -1}"; }
+`+script+"\ncat $E-alone.yaml")
+	cmd.Dir = GinkgoT().TempDir()
+	cmd.Env = append(os.Environ(), "HAS="+prefix, "E=etcd-main", "SIDE=side", "NS=ns")
+	if prefix != "" {
+		prefix += "-"
+	}
+	urls := func(names ...string) (out string) {
+		for _, name := range names {
+			out += "  " + name + ":\n  - https://" + name + "\n"
+		}
+		return out
+	}
+	config := func(cluster string, names ...string) string {
+		return "advertise-client-urls:\n" + urls(names...) + "data-dir: /var/etcd/data\n" +
+			"initial-advertise-peer-urls:\n" + urls(names...) + "initial-cluster: " + cluster + "\nname: etcd-config\n"
+	}
+	Expect(os.WriteFile(filepath.Join(cmd.Dir, "input"), []byte(config(
+		"seed-b-etcd-main-0=https://b0,"+prefix+"etcd-main-0=https://a0,"+prefix+"etcd-main-1=https://a1",
+		prefix+"etcd-main-0", prefix+"etcd-main-1")), 0o600)).To(Succeed())
+	output, err := cmd.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), string(output))
+	Expect(string(output)).To(Equal(config(member+"=https://a0", member)))
+},
+	Entry("should be that of the first one", "seed-a", "seed-a-etcd-main-0"),
+	Entry("should be that of the first one also if the Etcd is older than the prefix", "", "etcd-main-0"),
+)
 
 var _ = Describe("Shell", func() {
 	var (

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,6 +35,7 @@ import (
 	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/landscape/build"
 	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/robustness/fault"
 	"github.com/livecpm/livecpm/test/robustness/history"
 )
 
@@ -83,12 +83,21 @@ type run struct {
 	namespace string
 	store     *history.ConfigMaps
 	operator  *operator
+	targets   *fault.Targets
 }
 
-// Run begins a migration, destroys a quorum, recovers it as the page says, and waits until the migration is complete.
-// Where the quorum holds, nobody recovers anything. What had been written before must be there afterwards.
+// Run begins a migration and lets the scenario happen. Where a quorum is lost, it is recovered as the page says, and
+// where it holds nobody does anything: the migration must then complete. Or the source takes the shoot back. What had
+// been written before must be there afterwards.
 func Run(ctx context.Context, options Options) (err error) {
 	r := &run{scenario: options.Scenario}
+	// The client of the garden asks the garden's API at once, which an earlier run may have left stopped.
+	r.targets = fault.NewTargets(options.Landscape, func(format string, args ...any) {
+		_, _ = fmt.Fprintf(options.Out, format+"\n", args...)
+	})
+	if err := r.targets.ClearGarden(ctx); err != nil {
+		return err
+	}
 	if r.Shoot, err = driver.Open(driver.Target{Landscape: options.Landscape, Namespace: options.Namespace,
 		Name: options.Name, Timeout: stepTimeout, Out: options.Out}); err != nil {
 		return err
@@ -109,39 +118,38 @@ func Run(ctx context.Context, options Options) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := r.reach(ctx); err != nil {
-		return err
-	}
-	if options.Scenario.Backup {
-		if err := r.awaitBackup(ctx, written); err != nil {
-			return err
-		}
-	}
 	ids, err := r.clusterIDs(ctx, steps.Source)
 	if err != nil {
 		return err
 	}
-	if err := r.loseAndRecover(ctx); err != nil {
-		return err
+	switch {
+	case len(r.scenario.Losses) > 0:
+		if err := r.suffer(ctx); err != nil {
+			return err
+		}
+	case r.scenario.Back != "":
+		return r.takeBack(ctx, ids)
+	case r.scenario.Alone:
+		if err := r.finishAlone(ctx, ids); err != nil {
+			return err
+		}
+	default:
+		if err := r.loseAndRecover(ctx, written); err != nil {
+			return err
+		}
 	}
 	return r.verify(ctx, ids)
 }
 
-// loseAndRecover takes the volumes. The migration continues then, so that the agents notice, or when the members have
-// joined again.
-func (r *run) loseAndRecover(ctx context.Context) error {
-	if r.scenario.Heals {
-		former, err := r.lostIDs(ctx)
-		if err != nil {
+// loseAndRecover takes the volumes. The migration continues then, so that the agents notice.
+func (r *run) loseAndRecover(ctx context.Context, written uint64) error {
+	if err := r.reach(ctx); err != nil {
+		return err
+	}
+	if r.scenario.Backup {
+		if err := r.awaitBackup(ctx, written); err != nil {
 			return err
 		}
-		if err := r.destroy(ctx); err != nil {
-			return err
-		}
-		if err := r.awaitHealed(ctx, former); err != nil {
-			return err
-		}
-		return r.Annotate(ctx, steps.AnnotationPauseBefore, "")
 	}
 	if err := r.destroy(ctx); err != nil {
 		return err
@@ -153,56 +161,6 @@ func (r *run) loseAndRecover(ctx context.Context) error {
 		return err
 	}
 	return r.operator.recover(ctx, r.scenario)
-}
-
-// lostIDs returns the identifiers of the members that lose their volumes, by their names.
-func (r *run) lostIDs(ctx context.Context) (map[string]uint64, error) {
-	ids := map[string]uint64{}
-	for _, etcd := range r.scenario.Etcds {
-		list, err := r.members(ctx, r.scenario.Side, etcd)
-		if err != nil {
-			return nil, err
-		}
-		for _, ordinal := range r.scenario.lost(r.scenario.Side) {
-			name := fmt.Sprintf("%s-etcd-%s-%d", r.operator.seed(r.scenario.Side), etcd, ordinal)
-			if list.ids[name] == 0 {
-				return nil, fmt.Errorf("etcd-%s has no member %s, but %v", etcd, name, list.names)
-			}
-			ids[name] = list.ids[name]
-		}
-	}
-	return ids, nil
-}
-
-// awaitHealed waits until the members with those names have joined again, as voters with other identifiers.
-func (r *run) awaitHealed(ctx context.Context, former map[string]uint64) error {
-	r.say("waiting until the members have joined again: %v", slices.Sorted(maps.Keys(former)))
-	var last string
-	err := wait.PollUntilContextTimeout(ctx, 2*time.Second, healTimeout, true,
-		func(ctx context.Context) (bool, error) {
-			left := maps.Clone(former)
-			for _, etcd := range r.scenario.Etcds {
-				list, err := r.members(ctx, r.scenario.Side, etcd)
-				if err != nil {
-					last = err.Error()
-					return false, nil //nolint:nilerr // It is tried again, and told if the time is over.
-				}
-				last = fmt.Sprintf("etcd-%s has the members %v, %d of them learners", etcd, list.names, list.learners)
-				if list.learners > 0 {
-					return false, nil
-				}
-				for name, id := range list.ids {
-					if former[name] != id {
-						delete(left, name)
-					}
-				}
-			}
-			return len(left) == 0, nil
-		})
-	if err != nil {
-		return fmt.Errorf("failed to wait until the members have joined again: %w; last: %s", err, last)
-	}
-	return nil
 }
 
 func (r *run) say(format string, args ...any) { r.Say("recovery: "+format, args...) }
@@ -217,6 +175,12 @@ func (r *run) prepare(ctx context.Context) error {
 		return err
 	}
 	r.namespace = shoot.Status.TechnicalID
+	if err := r.targets.Enter(r.Landscape, r.Garden.Client, shoot); err != nil {
+		return err
+	}
+	if err := r.targets.Clear(ctx); err != nil {
+		return err
+	}
 	r.seeds, r.fate = map[steps.Role]*driver.Cluster{}, map[steps.Role]kubernetes.Interface{}
 	for role, seed := range map[steps.Role]string{steps.Source: r.source, steps.Destination: r.destination} {
 		if r.seeds[role], err = driver.Connect(r.Landscape, seed); err != nil {
@@ -290,7 +254,7 @@ func (r *run) reach(ctx context.Context) error {
 	if err := r.Begin(ctx, r.destination, r.scenario.Step); err != nil {
 		return err
 	}
-	if err := r.Until(ctx, "the pause before "+string(r.scenario.Step), r.reason(steps.ReasonPaused)); err != nil {
+	if err := r.untilPaused(ctx, r.scenario.Step); err != nil {
 		return err
 	}
 	if !r.scenario.Six {
@@ -305,10 +269,14 @@ func (r *run) reach(ctx context.Context) error {
 		return err
 	}
 	// The second etcd follows the first one, so the reason alone is too early.
-	reached := r.reason(steps.ReasonReadyForSourceMemberRemoval)
+	reached := reason(r.scenario.Step, steps.ReasonReadyForSourceMemberRemoval)
 	return r.Until(ctx, "six members of both etcds", func(shoot *gardencorev1beta1.Shoot) bool {
 		return reached(shoot) && strings.Count(driver.Describe(shoot, r.scenario.Step), "6 voters") == 2
 	})
+}
+
+func (r *run) untilPaused(ctx context.Context, step gardencorev1beta1.ConditionType) error {
+	return r.Until(ctx, "the pause before "+string(step), reason(step, steps.ReasonPaused))
 }
 
 // actAlive gives the signs of life of the source in place of its agent, which is stopped, until the returned function
@@ -344,28 +312,40 @@ func (r *run) showLife(ctx context.Context) error {
 	return r.Garden.Client.Status().Patch(ctx, shoot, patch)
 }
 
-func (r *run) reason(reason steps.Reason) func(*gardencorev1beta1.Shoot) bool {
+// reason tells whether the condition of the step shows one of the reasons.
+func reason(
+	step gardencorev1beta1.ConditionType, reasons ...steps.Reason,
+) func(*gardencorev1beta1.Shoot) bool {
 	return func(shoot *gardencorev1beta1.Shoot) bool {
-		condition := v1beta1helper.GetCondition(steps.Conditions(shoot), r.scenario.Step)
-		return condition != nil && condition.Reason == string(reason)
+		condition := v1beta1helper.GetCondition(steps.Conditions(shoot), step)
+		return condition != nil && slices.Contains(reasons, steps.Reason(condition.Reason))
 	}
 }
 
 func (r *run) scaleAgent(ctx context.Context, role steps.Role, replicas int32) error {
-	deployments := r.seeds[role].Kube.AppsV1().Deployments(agentNamespace)
-	scale, err := deployments.GetScale(ctx, agentDeployment, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("failed to get scale of %s: %w", agentDeployment, err)
-	}
-	scale.Spec.Replicas = replicas
-	if _, err := deployments.UpdateScale(ctx, agentDeployment, scale, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("failed to scale %s: %w", agentDeployment, err)
+	if _, err := r.scale(ctx, role, agentDeployment, replicas); err != nil {
+		return err
 	}
 	return wait.PollUntilContextTimeout(ctx, time.Second, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
 		pods, err := r.seeds[role].Kube.CoreV1().Pods(agentNamespace).List(ctx,
 			metav1.ListOptions{LabelSelector: "app=livecpm,role=agent"})
 		return err == nil && len(pods.Items) == int(replicas), nil
 	})
+}
+
+// scale scales a Deployment beside the agent and returns how many replicas it had.
+func (r *run) scale(ctx context.Context, role steps.Role, name string, replicas int32) (int32, error) {
+	deployments := r.seeds[role].Kube.AppsV1().Deployments(agentNamespace)
+	scale, err := deployments.GetScale(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("failed to get scale of %s: %w", name, err)
+	}
+	former := scale.Spec.Replicas
+	scale.Spec.Replicas = replicas
+	if _, err := deployments.UpdateScale(ctx, name, scale, metav1.UpdateOptions{}); err != nil {
+		return 0, fmt.Errorf("failed to scale %s: %w", name, err)
+	}
+	return former, nil
 }
 
 // awaitBackup waits until the object is in a snapshot of etcd-main. The sidecars keep the last revision of each in
@@ -431,6 +411,7 @@ func (r *run) clusterIDs(ctx context.Context, role steps.Role) (map[string]uint6
 type membership struct {
 	clusterID uint64
 	ids       map[string]uint64
+	peers     map[string][]string
 	names     []string
 	learners  int
 }
@@ -443,9 +424,9 @@ func (r *run) members(ctx context.Context, role steps.Role, etcd string) (*membe
 	if err != nil {
 		return nil, err
 	}
-	m := &membership{clusterID: list.Header.ClusterId, ids: map[string]uint64{}}
+	m := &membership{clusterID: list.Header.ClusterId, ids: map[string]uint64{}, peers: map[string][]string{}}
 	for _, member := range list.Members {
-		m.ids[member.Name] = member.ID
+		m.ids[member.Name], m.peers[member.Name] = member.ID, member.PeerURLs
 		m.names = append(m.names, member.Name)
 		if member.IsLearner {
 			m.learners++
@@ -478,23 +459,8 @@ func (r *run) verify(ctx context.Context, ids map[string]uint64) error {
 			return fmt.Errorf("what was written %s the recovery is not there: %w", key, err)
 		}
 	}
-	for etcd, id := range ids {
-		now, err := r.members(ctx, steps.Destination, etcd)
-		if err != nil {
-			return err
-		}
-		if len(now.names) != members || now.learners > 0 {
-			return fmt.Errorf("etcd-%s has the members %v, %d of them learners; want %d voters", etcd, now.names,
-				now.learners, members)
-		}
-		for _, name := range now.names {
-			if !strings.HasPrefix(name, r.destination+"-") {
-				return fmt.Errorf("etcd-%s has the member %s, which is not of %s", etcd, name, r.destination)
-			}
-		}
-		if !r.scenario.Backup && now.clusterID != id {
-			return fmt.Errorf("etcd-%s has the cluster ID %x, it was %x", etcd, now.clusterID, id)
-		}
+	if err := r.verifyMembers(ctx, steps.Destination, ids); err != nil {
+		return err
 	}
 	left, err := r.leftInSource(ctx)
 	if err != nil {
@@ -506,16 +472,40 @@ func (r *run) verify(ctx context.Context, ids map[string]uint64) error {
 	return r.store.DeleteNamespace(ctx)
 }
 
+// verifyMembers makes sure that both etcds consist of the three members of the side, and are the clusters that they
+// were unless they were made of a backup.
+func (r *run) verifyMembers(ctx context.Context, role steps.Role, ids map[string]uint64) error {
+	for etcd, id := range ids {
+		now, err := r.members(ctx, role, etcd)
+		if err != nil {
+			return err
+		}
+		if len(now.names) != members || now.learners > 0 {
+			return fmt.Errorf("etcd-%s has the members %v, %d of them learners; want %d voters", etcd, now.names,
+				now.learners, members)
+		}
+		for _, name := range now.names {
+			if !strings.HasPrefix(name, r.operator.seed(role)+"-") {
+				return fmt.Errorf("etcd-%s has the member %s, which is not of %s", etcd, name, r.operator.seed(role))
+			}
+		}
+		if !r.scenario.Backup && now.clusterID != id {
+			return fmt.Errorf("etcd-%s has the cluster ID %x, it was %x", etcd, now.clusterID, id)
+		}
+	}
+	return nil
+}
+
 // leftInSource returns what the source still holds of the shoot.
 func (r *run) leftInSource(ctx context.Context) ([]string, error) {
 	objects, err := driver.Inventory(ctx, r.seeds[steps.Source], r.namespace)
 	return inventory.Names(objects), err
 }
 
-// ReadPages reads the page of the recovery, and that with the variables and functions of all pages.
+// ReadPages reads the pages of the recovery and of the abort, and that with the variables and functions of all pages.
 func ReadPages(repo string) (pages map[string]*Page, err error) {
 	pages = map[string]*Page{}
-	for _, name := range []string{pageOperations, pageRecovery} {
+	for _, name := range []string{pageOperations, pageRecovery, pageAbort} {
 		content, err := os.ReadFile(filepath.Join(repo, name)) // #nosec G304 -- a page of this repository.
 		if err != nil {
 			return nil, fmt.Errorf("failed to read page: %w", err)

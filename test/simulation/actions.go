@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -35,6 +36,9 @@ type Work struct {
 	Always migration.Action
 	// Abort undoes the role's part. Without it, every attempt to abort fails.
 	Abort migration.Action
+	// Abandon and Clear are the source's and the destination's parts in an abandonment, AbandonSource is the
+	// destination's in one of the source. Without them, every attempt fails.
+	Abandon, Clear, AbandonSource migration.Action
 	// HandOver changes the Shoot's status when the last step is done. Without it, HandOver does.
 	HandOver func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error
 }
@@ -46,7 +50,6 @@ func Actions(role steps.Role, work Work) migration.Actions {
 		Steps:   map[gardencorev1beta1.ConditionType]migration.Action{},
 		Assists: map[gardencorev1beta1.ConditionType]migration.Action{},
 		Always:  work.Always,
-		Abort:   work.Abort,
 	}
 	for _, step := range steps.Table() {
 		switch {
@@ -64,8 +67,22 @@ func Actions(role steps.Role, work Work) migration.Actions {
 			}
 		}
 	}
-	if actions.Abort == nil {
-		actions.Abort = migration.ActionFunc(unexpectedAbort)
+	for _, undo := range []struct {
+		owner        steps.Role
+		action, work *migration.Action
+	}{
+		{role, &actions.Abort, &work.Abort},
+		{steps.Source, &actions.Abandon, &work.Abandon},
+		{steps.Destination, &actions.Clear, &work.Clear},
+		{steps.Destination, &actions.AbandonSource, &work.AbandonSource},
+	} {
+		if undo.owner != role {
+			continue
+		}
+		*undo.action = *undo.work
+		if *undo.work == nil {
+			*undo.action = migration.ActionFunc(unexpectedAbort)
+		}
 	}
 	return actions
 }
@@ -104,6 +121,7 @@ func HandOver(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
 			shoot.Name, m.DestinationSeed)
 	}
 	Arrive(shoot, m.Clock.Now())
+	shoot.Status.LastOperation.Description = conditions.HandOverDescription(m.SourceSeed)
 	return nil
 }
 

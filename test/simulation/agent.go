@@ -63,9 +63,14 @@ func NewReconciler(a Agent) (*agent.Reconciler, error) {
 func NewChecker(garden client.Reader, seedName, version string) (*preflight.Checker, error) {
 	return preflight.New(preflight.Options{
 		Reader: garden, OwnSeed: seedName, Gardenlet: Gardenlet(seedName), Version: version,
-		Etcds: HealthyEtcds(seedName), Running: RolledOut, Clock: clock.RealClock{},
+		Protocols: steps.OwnProtocols(),
+		Etcds:     HealthyEtcds(seedName), Running: RolledOut, Rollout: GardenletRolledOut, Extensions: NoExtensions,
+		Clock: clock.RealClock{},
 	})
 }
+
+// NoExtensions returns that a shoot has no extensions.
+func NoExtensions(context.Context, *gardencorev1beta1.Shoot) ([]string, error) { return nil, nil }
 
 // RolledOut returns the Shoot as its gardenlet has rolled it out if nothing of its specification is pending.
 func RolledOut(_ context.Context, shoot *gardencorev1beta1.Shoot) (*gardencorev1beta1.Shoot, error) {
@@ -73,6 +78,11 @@ func RolledOut(_ context.Context, shoot *gardencorev1beta1.Shoot) (*gardencorev1
 	running.Spec.SeedName = shoot.Status.SeedName
 	running.Generation = shoot.Status.ObservedGeneration
 	return running, nil
+}
+
+// GardenletRolledOut returns the Deployment of a gardenlet of which no rollout is pending.
+func GardenletRolledOut(context.Context) (preflight.RolloutView, error) {
+	return preflight.RolloutView{Name: "garden/gardenlet"}, nil
 }
 
 // Gardenlet returns the configuration of a gardenlet beside which live migrations are possible.

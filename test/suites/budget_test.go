@@ -6,6 +6,7 @@ package suites_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -35,12 +36,35 @@ func beginOnlyIfItEnds(repo string, usually time.Duration) {
 	if fits {
 		return
 	}
-	file := filepath.Join(repo, "_artifacts", "e2e", "not-run")
+	note(repo, "not-run", CurrentSpecReport().FullText()+": "+why)
+	Skip("not run: " + why)
+}
+
+// whyAtMost is as much of a failure's message as is kept for the last lines of .ci/run.
+const whyAtMost = 600
+
+// What failed is written down with its reason for .ci/run, whose last lines are all that some see of it.
+var _ = ReportAfterEach(func(report SpecReport) {
+	if !report.Failed() {
+		return
+	}
+	repo, err := filepath.Abs(filepath.Join("..", ".."))
+	Expect(err).NotTo(HaveOccurred())
+	why := strings.Join(strings.Fields(report.FailureMessage()), " ")
+	if len(why) > whyAtMost {
+		why = strings.ToValidUTF8(why[:whyAtMost], "") + "…"
+	}
+	note(repo, "failed", report.FullText()+": "+why)
+})
+
+// note appends a line to a file that .ci/run reads when the suite has ended.
+func note(repo, name, line string) {
+	GinkgoHelper()
+	file := filepath.Join(repo, "_artifacts", "e2e", name)
 	Expect(os.MkdirAll(filepath.Dir(file), 0o755)).To(Succeed())
 	record, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	Expect(err).NotTo(HaveOccurred())
-	_, err = record.WriteString(CurrentSpecReport().FullText() + ": " + why + "\n")
+	_, err = record.WriteString(line + "\n")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(record.Close()).To(Succeed())
-	Skip("not run: " + why)
 }

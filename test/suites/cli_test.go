@@ -17,9 +17,15 @@ import (
 	"sync"
 	"time"
 
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/cli/exit"
+	"github.com/livecpm/livecpm/pkg/cli/inspect"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
@@ -68,7 +74,7 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 		cmd.WaitDelay = 3 * time.Minute
 		return cmd
 	}
-	keep := func(args []string, code int, output string) {
+	keep := func(args []string, code exit.Code, output string) {
 		mu.Lock()
 		defer mu.Unlock()
 		outputs = append(outputs, output)
@@ -87,7 +93,7 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 		Expect(os.WriteFile(filepath.Join(recorded, name+".txt"), []byte(last), 0o644)).To(Succeed())
 	}
 	// livecpm runs a command and returns its exit code, standard output, and all output.
-	livecpm := func(ctx context.Context, args ...string) (code int, out, all string) {
+	livecpm := func(ctx context.Context, args ...string) (code exit.Code, out, all string) {
 		GinkgoHelper()
 		var stdout, both bytes.Buffer
 		screen := &terminal{out: &both}
@@ -99,14 +105,14 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 		if err != nil && !errors.As(err, &failed) && (ctx.Err() == nil || !errors.Is(err, ctx.Err())) {
 			Expect(err).NotTo(HaveOccurred())
 		}
-		code = cmd.ProcessState.ExitCode()
+		code = exit.Code(cmd.ProcessState.ExitCode())
 		keep(args, code, both.String())
 		return code, stdout.String(), both.String()
 	}
 	look := func(ctx context.Context) summary.Summary {
 		GinkgoHelper()
 		code, out, all := livecpm(ctx, "get", shootName, "-o", "json")
-		Expect(code).To(Equal(view.ExitDone), all)
+		Expect(code).To(Equal(exit.Done), all)
 		var s summary.Summary
 		Expect(json.Unmarshal([]byte(out), &s)).To(Succeed())
 		return s
@@ -129,6 +135,37 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 				g.Expect(s.State).To(Equal(state))
 			}
 		}).WithTimeout(15 * time.Minute).WithPolling(2 * time.Second).Should(Succeed())
+	}
+
+	// agentAway takes the agent out of a seed whose step is at work, lets the plugin say so, and brings it back.
+	agentAway := func(ctx context.Context, name string) {
+		GinkgoHelper()
+		seed, err := cfg.Seed(name)
+		Expect(err).NotTo(HaveOccurred())
+		c := seedClient(cfg, seed)
+		agents := &appsv1.DeploymentList{}
+		Expect(c.List(ctx, agents, client.InNamespace(v1beta1constants.GardenNamespace),
+			client.MatchingLabels{"app": "livecpm", "role": "agent"})).To(Succeed())
+		if len(agents.Items) == 0 {
+			return // It is in the gardenlet, which does more than that.
+		}
+		Expect(agents.Items).To(HaveLen(1))
+		agent := &agents.Items[0]
+		replicas := *agent.Spec.Replicas
+		scale := func(ctx context.Context, replicas int32) error {
+			patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+			return c.Patch(ctx, agent, client.RawPatch(types.MergePatchType, patch))
+		}
+		DeferCleanup(func(ctx SpecContext) { Expect(scale(ctx, replicas)).To(Succeed()) }, NodeTimeout(time.Minute))
+		Expect(scale(ctx, 0)).To(Succeed())
+		Eventually(ctx, func() string { _, _, all := livecpm(ctx, "get", shootName); return all }).
+			WithTimeout(5 * time.Minute).WithPolling(5 * time.Second).
+			Should(ContainSubstring("No agent has led in seed %s, which owns this step, for ", name))
+		record("tree-silent")
+		code, _, all := livecpm(ctx, "check", "--seed", name)
+		Expect(code).To(Equal(exit.No), all)
+		Expect(all).To(MatchRegexp(`Fail +AgentAlive +nobody has led for`))
+		Expect(scale(ctx, replicas)).To(Succeed())
 	}
 
 	BeforeAll(func(ctx SpecContext) {
@@ -159,7 +196,7 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 
 	It("should plan", func(ctx SpecContext) {
 		code, _, all := livecpm(ctx, "plan", shootName, "--to", destination)
-		Expect(code).To(Equal(view.ExitDone), all)
+		Expect(code).To(Equal(exit.Done), all)
 		Expect(all).To(And(ContainSubstring("Ready to migrate."), MatchRegexp(`Pass +EtcdSize`),
 			MatchRegexp(`Pass +AgentsReady`)))
 		Expect(all).To(ContainSubstring("Next: kubectl livecpm start %s -n %s --to %s", shootName, shoot.Namespace,
@@ -167,34 +204,52 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 		record("plan")
 	}, NodeTimeout(time.Minute))
 
+	It("should check the installation, and miss nothing but what the landscape does without", func(ctx SpecContext) {
+		// No Prometheus runs here, and the only livecpm-controller-manager elects no leader.
+		code, out, all := livecpm(ctx, "check", "-o", "json")
+		Expect(code).To(Equal(exit.No), all)
+		var found view.Installation
+		Expect(json.Unmarshal([]byte(out), &found)).To(Succeed())
+		Expect(found.Sections).To(HaveLen(1 + len(cfg.Seeds)))
+		for _, section := range found.Sections {
+			Expect(section.Checks).NotTo(BeEmpty())
+			for _, check := range section.Checks {
+				if check.Name != inspect.CheckMonitoring && check.Name != inspect.CheckControllerManager {
+					Expect(check.Status).To(Equal(view.Pass), "%s: %+v", section.Title, check)
+				}
+			}
+		}
+	}, NodeTimeout(time.Minute))
+
 	It("should refuse to start what cannot go, and leave nothing behind", func(ctx SpecContext) {
 		for seed, message := range map[string]string{source: "is already in seed " + source,
 			"no-such-seed": "there is no seed no-such-seed"} {
 			code, _, all := livecpm(ctx, "start", shootName, "--to", seed)
-			Expect(code).To(Equal(view.ExitFailed), all)
+			Expect(code).To(Equal(exit.Error), all)
 			Expect(all).To(ContainSubstring(message))
 		}
 		Expect(look(ctx).State.Final()).To(BeTrue())
 	}, NodeTimeout(time.Minute))
 
 	It("should record what is to be compared with afterwards", func(ctx SpecContext) {
-		code, _, all := livecpm(ctx, "verify", shootName, "--record", filepath.Join(folder, "baseline.json"))
-		Expect(code).To(Equal(view.ExitDone), all)
+		code, _, all := livecpm(ctx, "verify", "record", shootName, "--file",
+			filepath.Join(folder, "baseline.json"))
+		Expect(code).To(Equal(exit.Done), all)
 		Expect(all).To(MatchRegexp(`Recorded digests of [1-9]\d* secrets and the IDs of 2 etcd clusters`))
 	}, NodeTimeout(time.Minute))
 
 	It("should start, hold before a step, and show that", func(ctx SpecContext) {
 		code, _, all := livecpm(ctx, "start", shootName, "--to", destination, "--pause-before", "2")
-		Expect(code).To(Equal(view.ExitDone), all)
+		Expect(code).To(Equal(exit.Done), all)
 		Expect(all).To(And(ContainSubstring("set spec.seedName from %s to %s", source, destination),
 			ContainSubstring("After:  Requested")))
 		record("start")
 		code, _, all = livecpm(ctx, "start", shootName, "--to", destination)
-		Expect(code).To(Equal(view.ExitFailed), all)
+		Expect(code).To(Equal(exit.No), all)
 
 		reach(ctx, 2, summary.Paused)
 		code, _, all = livecpm(ctx, "get", shootName)
-		Expect(code).To(Equal(view.ExitDone))
+		Expect(code).To(Equal(exit.Done))
 		Expect(all).To(And(ContainSubstring("Seeds     %s -> %s", source, destination),
 			ContainSubstring("State     Paused")))
 		Expect(all).To(MatchRegexp(source+`-etcd-main-\d +leader +Ready +lag \d+ +db `),
@@ -205,32 +260,32 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 		watching, stop := context.WithTimeout(ctx, 10*time.Second)
 		defer stop()
 		code, out, _ := livecpm(watching, "get", shootName, "-w")
-		Expect(code).To(Equal(view.ExitDone), "an interrupt is how one stops to watch")
+		Expect(code).To(Equal(exit.Done), "an interrupt is how one stops to watch")
 		Expect(out).To(ContainSubstring("Paused"))
 	}, NodeTimeout(10*time.Minute))
 
 	It("should resume, pause, and refuse what comes too late", func(ctx SpecContext) {
 		code, _, all := livecpm(ctx, "resume", shootName)
-		Expect(code).To(Equal(view.ExitDone), all)
+		Expect(code).To(Equal(exit.Done), all)
 		Expect(all).To(ContainSubstring("removed the annotation " + steps.AnnotationPauseBefore))
 		reach(ctx, 2, summary.Processing)
-		code, _, all = livecpm(ctx, "pause", shootName, "--before", "1")
-		Expect(code).To(Equal(view.ExitFailed), all)
+		code, _, all = livecpm(ctx, "pause", shootName, "--pause-before", "1")
+		Expect(code).To(Equal(exit.No), all)
 		record("pause-late")
-		code, _, all = livecpm(ctx, "pause", shootName, "--before", "3")
-		Expect(code).To(Equal(view.ExitDone), all)
+		code, _, all = livecpm(ctx, "pause", shootName, "--pause-before", "3")
+		Expect(code).To(Equal(exit.Done), all)
 	}, NodeTimeout(10*time.Minute))
 
 	It("should abort, and say so with its exit code", func(ctx SpecContext) {
 		code, _, all := livecpm(ctx, "abort", shootName)
-		Expect(code).To(Equal(view.ExitDone), all)
+		Expect(code).To(Equal(exit.Done), all)
 		Expect(all).To(ContainSubstring("After:  Aborting"))
 		record("abort")
 		code, _, all = livecpm(ctx, "status", shootName, "--timeout", "15m")
-		Expect(code).To(Equal(view.ExitFailed), all)
+		Expect(code).To(Equal(exit.No), all)
 		Expect(all).To(ContainSubstring("Aborted"))
 		code, _, all = livecpm(ctx, "resume", shootName)
-		Expect(code).To(Equal(view.ExitDone), all)
+		Expect(code).To(Equal(exit.Done), all)
 	}, NodeTimeout(20*time.Minute))
 
 	It("should time out with a code of its own, start again, and complete under the probe's load",
@@ -254,30 +309,33 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 				WithTimeout(time.Minute).WithPolling(2 * time.Second).Should(ContainSubstring("PROBE"))
 
 			code, _, all := livecpm(ctx, "start", shootName, "--to", destination)
-			Expect(code).To(Equal(view.ExitDone), all)
+			Expect(code).To(Equal(exit.Done), all)
 			Expect(all).To(ContainSubstring("the aborted migration begins again"))
 			code, _, all = livecpm(ctx, "status", shootName, "--timeout", "5s")
-			Expect(code).To(Equal(view.ExitTimeout), all)
+			Expect(code).To(Equal(exit.Timeout), all)
 
-			reach(ctx, 3, "")
+			reach(ctx, 2, summary.Processing)
+			agentAway(ctx, destination)
+
+			reach(ctx, 6, summary.Processing)
 			code, _, all = livecpm(ctx, "abort", shootName)
-			Expect(code).To(Equal(view.ExitFailed), all)
+			Expect(code).To(Equal(exit.No), all)
 			record("abort-late")
 
-			reach(ctx, 6, "")
 			code, _, all = livecpm(ctx, "get", shootName)
-			Expect(code).To(Equal(view.ExitDone), all)
+			Expect(code).To(Equal(exit.Done), all)
 			Expect(all).To(And(MatchRegexp(source+`-etcd-main-0 +(leader|voter) `),
 				MatchRegexp(destination+`-etcd-main-0 +(leader|voter) `)), "the etcd of both seeds is one")
 			record("tree-joint")
 
 			code, _, all = livecpm(ctx, "status", shootName, "--timeout", "30m")
-			Expect(code).To(Equal(view.ExitDone), all)
+			Expect(code).To(Equal(exit.Done), all)
 			record("status")
 
 			err := probing.Wait()
 			ended = true
-			keep(args, probing.ProcessState.ExitCode(), progress.String()+result.String())
+			keep(args, exit.Code(probing.ProcessState.ExitCode()), progress.String()+result.String())
+			Expect(os.WriteFile(filepath.Join(folder, "probe.json"), result.Bytes(), 0o600)).To(Succeed())
 			var measured struct {
 				Writes          int64    `json:"writes"`
 				WatchEventsLost int64    `json:"watchEventsLost"`
@@ -297,7 +355,7 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 			if len(measured.Failures) == 0 {
 				Expect(err).NotTo(HaveOccurred())
 			} else {
-				Expect(probing.ProcessState.ExitCode()).To(Equal(view.ExitFailed))
+				Expect(probing.ProcessState.ExitCode()).To(BeEquivalentTo(exit.No))
 			}
 		}, NodeTimeout(45*time.Minute))
 
@@ -310,18 +368,43 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 			Should(ContainSubstring("Proved: all 9 checks passed."))
 		record("verify")
 		code, out, all := livecpm(ctx, append(args, "-o", "json")...)
-		Expect(code).To(Equal(view.ExitDone), all)
+		Expect(code).To(Equal(exit.Done), all)
 		var result view.Verification
 		Expect(json.Unmarshal([]byte(out), &result)).To(Succeed())
 		Expect(result).To(And(HaveField("Source", source), HaveField("Destination", destination)))
 
-		code, _, all = livecpm(ctx, "verify", shootName, "--from", destination)
-		Expect(code).To(Equal(view.ExitFailed), "what is not so must not be proved: %s", all)
+		code, _, all = livecpm(ctx, "verify", shootName, "--source", destination)
+		Expect(code).To(Equal(exit.No), "what is not so must not be proved: %s", all)
 	}, NodeTimeout(15*time.Minute))
+
+	It("should know what has happened, and write it down for a change ticket", func(ctx SpecContext) {
+		code, _, all := livecpm(ctx, "history", shootName)
+		Expect(code).To(Equal(exit.Done), all)
+		Expect(all).To(And(MatchRegexp(`%s -> %s +Succeeded`, source, destination),
+			MatchRegexp(`%s -> %s +Aborted`, source, destination)))
+		record("history")
+
+		ticket := filepath.Join(folder, "live.md")
+		code, _, all = livecpm(ctx, "report", shootName, "--ticket", "--file", ticket, "--baseline",
+			filepath.Join(folder, "baseline.json"), "--probe", filepath.Join(folder, "probe.json"))
+		Expect(code).To(Equal(exit.Done), all)
+		written, err := os.ReadFile(ticket)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(written)).To(And(ContainSubstring("| result | Succeeded |"),
+			ContainSubstring("| requested with | kubectl-livecpm"), ContainSubstring("DrainingClients")))
+		Expect(string(written)).NotTo(MatchRegexp(secrets))
+		code, _, all = livecpm(ctx, "report", "verify", ticket)
+		Expect(code).To(Equal(exit.Done), all)
+		record("report-verify")
+		Expect(os.WriteFile(ticket, bytes.Replace(written, []byte("Succeeded"), []byte("Aborted"), 1), 0o600)).
+			To(Succeed())
+		code, _, all = livecpm(ctx, "report", "verify", ticket)
+		Expect(code).To(Equal(exit.No), all)
+	}, NodeTimeout(2*time.Minute))
 
 	It("should show to people what it has measured", func(ctx SpecContext) {
 		code, _, all := livecpm(ctx, "probe", shootName, "--duration", "20s", "--dns-server", cfg.Garden.IP+":53")
-		Expect(code).To(Equal(view.ExitDone), all)
+		Expect(code).To(Equal(exit.Done), all)
 		Expect(all).To(And(MatchRegexp(`writes +[1-9]\d* +0 failed`),
 			ContainSubstring("No request failed and nothing was lost.")))
 		record("probe")
@@ -331,7 +414,7 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 		for _, format := range []string{"html", "md", "json"} {
 			file := filepath.Join(folder, "report."+format)
 			code, _, all := livecpm(ctx, "report", shootName, "-o", format, "--file", file)
-			Expect(code).To(Equal(view.ExitDone), all)
+			Expect(code).To(Equal(exit.Done), all)
 			data, err := os.ReadFile(file)
 			Expect(err).NotTo(HaveOccurred())
 			outputs = append(outputs, string(data))
@@ -345,7 +428,7 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 			}
 		}
 		code, _, all := livecpm(ctx, "list")
-		Expect(code).To(Equal(view.ExitDone))
+		Expect(code).To(Equal(exit.Done))
 		Expect(all).To(MatchRegexp(fmt.Sprintf(`%s +%s +.*Succeeded`, shoot.Namespace, shootName)))
 		record("list")
 	}, NodeTimeout(time.Minute))

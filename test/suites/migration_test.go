@@ -83,6 +83,7 @@ var _ = Describe("Live migration", Label(labelMigration), Ordered, func() {
 		report := migrate(ctx, "there", func(*demo.Options) {})
 		expectNothingLost(report)
 		expectNoPolicyOfMigrations(ctx, cfg)
+		expectNoMemberRestartedTwice(ctx, cfg)
 		for _, role := range []string{driver.RoleMain, driver.RoleEvents} {
 			Expect(report.Etcd[role].Voters).To(Equal([]int{3, 4, 5, 6, 5, 4, 3}), "voters of etcd-"+role)
 		}

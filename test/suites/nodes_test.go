@@ -68,7 +68,7 @@ var _ = Describe("Nodes", Label(labelNodes), Ordered, ContinueOnFailure, func() 
 
 	drains := []robustness.Cell{
 		boundary("node-drain-source", gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer),
-		boundary("node-drain-held-destination", gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady),
+		boundary("node-drain-joint-destination", gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady),
 		boundary("relay-evict-source", gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords),
 		boundary("agent-kill-both", gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete),
 		boundary("node-drain-destination", gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup),
@@ -78,6 +78,24 @@ var _ = Describe("Nodes", Label(labelNodes), Ordered, ContinueOnFailure, func() 
 			move(ctx, "drains", drains)
 			expectSpread(ctx, cfg)
 		}, NodeTimeout(robustness.Duration(drains)))
+
+	// In each step in which a node with members may be drained, one in the seed that the others leave out.
+	joint := []robustness.Cell{
+		{Fault: "node-drain-source", Step: gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin,
+			Moment: fault.Inside},
+		boundary("node-drain-joint-destination",
+			gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer),
+		boundary("node-drain-source", gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady),
+		boundary("node-drain-joint-both", gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords),
+		boundary("agent-kill-both", gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete),
+		boundary("node-drain-destination", gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup),
+		boundary("agent-kill-both", gardencorev1beta1.ShootLiveMigrationMigrationCompleted),
+	}
+	It("should move it while nodes are drained in the other seed in each step, and in both seeds at once",
+		func(ctx SpecContext) {
+			move(ctx, "joint", joint)
+			expectSpread(ctx, cfg)
+		}, NodeTimeout(robustness.Duration(joint)))
 
 	loss := []robustness.Cell{
 		boundary("relay-evict-destination", gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady),

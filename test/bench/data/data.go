@@ -179,6 +179,10 @@ type Step struct {
 	Name    string  `json:"name"`
 	Owner   string  `json:"owner"`
 	Seconds float64 `json:"seconds"`
+	// WriteP99Ms is what 99 % of the writes that were acknowledged in it have not exceeded, WriteMaxMs the slowest of
+	// them; zero in figures from before they were measured.
+	WriteP99Ms float64 `json:"writeP99Ms,omitempty"`
+	WriteMaxMs float64 `json:"writeMaxMs,omitempty"`
 }
 
 // Process is what the processes of a program cost.

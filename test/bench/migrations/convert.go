@@ -40,7 +40,8 @@ func figures(
 	}
 	for _, step := range report.Steps {
 		m.Steps = append(m.Steps,
-			data.Step{Name: string(step.Condition), Owner: step.Owner, Seconds: step.Seconds})
+			data.Step{Name: string(step.Condition), Owner: step.Owner, Seconds: step.Seconds,
+				WriteP99Ms: step.WriteP99Ms, WriteMaxMs: step.WriteMaxMs})
 	}
 	if kind == data.KindLive {
 		m.Etcd = map[string]data.Etcd{}

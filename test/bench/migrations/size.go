@@ -95,8 +95,7 @@ func joined(conditions []gardencorev1beta1.Condition) bool {
 	for _, condition := range conditions {
 		if condition.Type == joinStep {
 			return condition.Status == gardencorev1beta1.ConditionTrue ||
-				strings.Contains(condition.Message, naming.EtcdName(driver.RoleMain)+": 5 voters") ||
-				strings.Contains(condition.Message, "Waiting until etcd-druid reports")
+				strings.Contains(condition.Message, naming.EtcdName(driver.RoleMain)+": 5 voters")
 		}
 	}
 	return false

@@ -233,11 +233,20 @@ func (d *document) production(production *data.Live) {
 func (d *document) steps(name, title string, steps []data.Step) {
 	var groups []bar
 	var rows [][]string
+	header := []string{"#", "step", "owner", "seconds"}
+	measured := slices.ContainsFunc(steps, func(step data.Step) bool { return step.WriteMaxMs > 0 })
+	if measured {
+		header = append(header, "p99 of writes (ms)", "slowest write (ms)")
+	}
 	for i, step := range steps {
-		rows = append(rows, []string{fmt.Sprint(i + 1), step.Name, step.Owner, number(step.Seconds)})
+		row := []string{fmt.Sprint(i + 1), step.Name, step.Owner, number(step.Seconds)}
+		if measured {
+			row = append(row, number(step.WriteP99Ms), number(step.WriteMaxMs))
+		}
+		rows = append(rows, row)
 		groups = append(groups, bar{label: fmt.Sprintf("%d %s", i+1, step.Name), values: []float64{step.Seconds}})
 	}
-	d.table([]string{"#", "step", "owner", "seconds"}, rows)
+	d.table(header, rows)
 	d.picture(name, title, bars(title, "s", []string{"seconds"}, groups))
 }
 

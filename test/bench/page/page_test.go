@@ -95,6 +95,14 @@ var _ = Describe("Generate", func() {
 		Expect(strings.Count(files[File], "| not measured |")).To(Equal(len(data.Targets(data.Set{}))))
 	})
 
+	It("should show what writes took in each step, where that was measured", func() {
+		set := full()
+		set.Live.Live.Steps[0].WriteP99Ms, set.Live.Live.Steps[0].WriteMaxMs = 34.5, 678
+		page := Generate(set)[File]
+		Expect(page).To(ContainSubstring("| seconds | p99 of writes (ms) | slowest write (ms) |"))
+		Expect(page).To(ContainSubstring("| 1 | First | source | 12 | 34.5 | 678 |"))
+	})
+
 	It("should show what was measured", func() {
 		page := Generate(full())[File]
 		Expect(page).NotTo(ContainSubstring("Not measured yet"))

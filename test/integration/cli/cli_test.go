@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/cmd/kubectl-livecpm/app"
+	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/drain"
@@ -35,7 +36,7 @@ var _ = Describe("kubectl livecpm", func() {
 		shoot       *gardencorev1beta1.Shoot
 		out, errs   bytes.Buffer
 
-		livecpm = func(args ...string) int {
+		livecpm = func(args ...string) exit.Code {
 			out.Reset()
 			errs.Reset()
 			code := app.Run(ctx, app.Streams{Out: &out, Err: &errs},
@@ -100,102 +101,114 @@ var _ = Describe("kubectl livecpm", func() {
 
 	It("should drive a migration: plan, start, watch, pause, resume, abort, start again, status, list", func() {
 		By("plan")
-		Expect(livecpm("plan", shoot.Name, "--to", destination)).To(Equal(view.ExitDone))
+		Expect(livecpm("plan", shoot.Name, "--to", destination)).To(Equal(exit.Done))
 		Expect(out.String()).To(And(ContainSubstring("Ready to migrate."), ContainSubstring("GatePolicies")))
 		Expect(out.String()).To(ContainSubstring("Next: kubectl livecpm start %s -n %s --to %s", shoot.Name,
 			shoot.Namespace, destination))
-		Expect(livecpm("plan", shoot.Name, "-o", "json")).To(Equal(view.ExitDone))
+		Expect(livecpm("plan", shoot.Name, "-o", "json")).To(Equal(exit.Done))
 		var p view.Plan
 		Expect(json.Unmarshal(out.Bytes(), &p)).To(Succeed())
 		Expect(p.Candidates).To(ContainElement(And(HaveField("Seed", destination), HaveField("Fit", true))))
 
 		By("start --dry-run")
-		Expect(livecpm("start", shoot.Name, "--to", destination, "--dry-run")).To(Equal(view.ExitDone))
+		Expect(livecpm("start", shoot.Name, "--to", destination, "--dry-run=client")).To(Equal(exit.Done))
+		Expect(out.String()).To(And(HavePrefix("Dry run (client)"),
+			ContainSubstring("Change: Shoot %s/%s: set spec.seedName from %s to %s", shoot.Namespace, shoot.Name,
+				source, destination)))
+		// The admission plugins' informers may not know the seed yet.
+		Eventually(func() exit.Code {
+			return livecpm("start", shoot.Name, "--to", destination, "--dry-run=server")
+		}).Should(Equal(exit.Done))
 		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationIntent))
 		Expect(current().Spec.SeedName).To(HaveValue(Equal(source)))
 
 		By("start")
-		// The admission plugins' informers may not know the seed yet; a start that is refused leaves nothing behind.
-		Eventually(func() int {
+		// A start that is refused leaves nothing behind.
+		Eventually(func() exit.Code {
 			return livecpm("start", shoot.Name, "--to", destination, "--pause-before", "2")
-		}).Should(Equal(view.ExitDone))
+		}).Should(Equal(exit.Done))
 		Expect(out.String()).To(And(ContainSubstring("Before: None"), ContainSubstring("After:  Requested")))
 		Expect(current().Spec.SeedName).To(HaveValue(Equal(destination)))
 		Expect(current().Annotations).To(And(HaveKeyWithValue(steps.AnnotationIntent, "true"),
 			HaveKeyWithValue(steps.AnnotationPauseBefore, "DestinationEtcdPeersJoined")))
-		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(view.ExitFailed))
+		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(exit.No))
 
 		By("get")
 		initialize()
 		apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonPersistingShootState)
-		Expect(livecpm("get", shoot.Name)).To(Equal(view.ExitDone))
+		Expect(livecpm("get", shoot.Name)).To(Equal(exit.Done))
 		Expect(out.String()).To(And(ContainSubstring("PersistingShootState"),
 			ContainSubstring("not known, give --seed-kubeconfig "+source+"=PATH")))
 		apply(1, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted)
 		apply(2, gardencorev1beta1.ConditionUnknown, steps.ReasonPaused)
-		Expect(livecpm("get", shoot.Name, "-o", "json")).To(Equal(view.ExitDone))
+		Expect(livecpm("get", shoot.Name, "-o", "json")).To(Equal(exit.Done))
 		var seen summary.Summary
 		Expect(json.Unmarshal(out.Bytes(), &seen)).To(Succeed())
 		Expect(seen.State).To(Equal(summary.Paused))
 
 		By("resume and pause")
-		Expect(livecpm("resume", shoot.Name)).To(Equal(view.ExitDone))
+		Expect(livecpm("resume", shoot.Name)).To(Equal(exit.Done))
 		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationPauseBefore))
 		apply(2, gardencorev1beta1.ConditionProgressing, steps.ReasonJoiningEtcdMembers)
-		Expect(livecpm("pause", shoot.Name, "--before", "2")).To(Equal(view.ExitFailed))
+		Expect(livecpm("pause", shoot.Name, "--pause-before", "2")).To(Equal(exit.No))
 		Expect(errs.String()).To(ContainSubstring("the step has begun"))
-		Expect(livecpm("pause", shoot.Name)).To(Equal(view.ExitDone))
+		Expect(livecpm("pause", shoot.Name)).To(Equal(exit.Done))
 		Expect(current().Annotations).
 			To(HaveKeyWithValue(steps.AnnotationPauseBefore, "MigrateExtensionsNeededBeforeKubeAPIServer"))
-		Expect(livecpm("resume", shoot.Name)).To(Equal(view.ExitDone))
+		Expect(livecpm("resume", shoot.Name)).To(Equal(exit.Done))
 
-		By("status with a timeout")
-		Expect(livecpm("status", shoot.Name, "--timeout", "100ms")).To(Equal(view.ExitTimeout))
+		By("status with a timeout, and of a step")
+		Expect(livecpm("status", shoot.Name, "--for", "1")).To(Equal(exit.Done))
+		Expect(livecpm("status", shoot.Name, "--for", "2", "--wait=false")).To(Equal(exit.No))
+		Expect(livecpm("status", shoot.Name, "--timeout", "100ms")).To(Equal(exit.Timeout))
 
 		By("abort")
-		Expect(livecpm("abort", shoot.Name, "--stay")).To(Equal(view.ExitFailed))
-		Expect(livecpm("abort", shoot.Name)).To(Equal(view.ExitDone))
+		Expect(livecpm("abort", shoot.Name, "--stay")).To(Equal(exit.No))
+		Expect(livecpm("abort", shoot.Name)).To(Equal(exit.Done))
 		Expect(out.String()).To(ContainSubstring("After:  Aborting"))
 		abort(steps.Destination, steps.ReasonWithdrawn)
 		abort(steps.Source, steps.ReasonAborted)
-		Expect(livecpm("status", shoot.Name)).To(Equal(view.ExitFailed))
+		Expect(livecpm("status", shoot.Name)).To(Equal(exit.No))
 		Expect(errs.String()).To(ContainSubstring("not completed: Aborted"))
+		Expect(livecpm("status", shoot.Name, "--for", "Aborted")).To(Equal(exit.Done))
+		Expect(livecpm("get", shoot.Name, "-w")).To(Equal(exit.No))
 
 		By("start again")
-		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(view.ExitDone))
+		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(exit.Done))
 		Expect(out.String()).To(ContainSubstring("the aborted migration begins again"))
 		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationAbort))
 		initialize()
-		for number := 1; number <= 3; number++ {
+		for number := 1; number <= 6; number++ {
 			apply(number, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted)
-			if number < 3 {
+			if number < 6 {
 				apply(number, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted)
 			}
 		}
 
 		By("abort is refused")
-		Expect(livecpm("abort", shoot.Name)).To(Equal(view.ExitFailed))
+		Expect(livecpm("abort", shoot.Name)).To(Equal(exit.No))
 		Expect(errs.String()).
-			To(And(ContainSubstring("DestinationEtcdPeersJoined is True"), ContainSubstring("kubectl livecpm pause")))
+			To(And(ContainSubstring("can only go forward"), ContainSubstring("kubectl livecpm pause")))
 
 		By("retry")
-		Expect(livecpm("retry", shoot.Name)).To(Equal(view.ExitDone))
+		Expect(livecpm("retry", shoot.Name)).To(Equal(exit.Done))
 		Expect(out.String()).To(ContainSubstring("gardener.cloud/operation=retry"))
 
 		By("list")
-		Expect(livecpm("list")).To(Equal(view.ExitDone))
+		Expect(livecpm("list")).To(Equal(exit.Done))
 		Expect(out.String()).To(ContainSubstring(shoot.Name))
-		Expect(livecpm("list", "-A", "-o", "json")).To(Equal(view.ExitDone))
-		var summaries []summary.Summary
-		Expect(json.Unmarshal(out.Bytes(), &summaries)).To(Succeed())
-		Expect(summaries).To(ContainElement(And(
+		Expect(livecpm("list", "-A", "-o", "json")).To(Equal(exit.Done))
+		var list struct {
+			Items []summary.Summary `json:"items"`
+		}
+		Expect(json.Unmarshal(out.Bytes(), &list)).To(Succeed())
+		Expect(list.Items).To(ContainElement(And(
 			HaveField("Name", shoot.Name), HaveField("State", summary.Processing),
-			HaveField("Step", "MigrateExtensionsNeededBeforeKubeAPIServer"),
+			HaveField("Step", "EtcdMigrationComplete"),
 		)))
 
 		By("the end")
-		apply(3, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted)
-		for number := 4; number <= 7; number++ {
+		for number := 6; number <= 7; number++ {
 			apply(number, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted)
 		}
 		s := current()
@@ -209,27 +222,29 @@ var _ = Describe("kubectl livecpm", func() {
 		s.Status.SeedName = new(destination)
 		delete(s.Annotations, steps.AnnotationIntent)
 		Expect(garden.Client.Status().Patch(ctx, s, patch)).To(Succeed())
-		Expect(livecpm("status", shoot.Name)).To(Equal(view.ExitDone))
-		Expect(livecpm("get", shoot.Name, "-w")).To(Equal(view.ExitDone), "it ends by itself")
+		Expect(livecpm("status", shoot.Name)).To(Equal(exit.Done))
+		Expect(livecpm("get", shoot.Name, "-w")).To(Equal(exit.Done), "it ends by itself")
 		Expect(out.String()).To(ContainSubstring("Succeeded"))
 	})
 
 	It("should let an aborted shoot stay", func() {
-		Eventually(func() int { return livecpm("start", shoot.Name, "--to", destination) }).Should(Equal(view.ExitDone))
+		Eventually(func() exit.Code { return livecpm("start", shoot.Name, "--to", destination) }).
+			Should(Equal(exit.Done))
 		initialize()
 		apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted)
-		Expect(livecpm("abort", shoot.Name)).To(Equal(view.ExitDone))
+		Expect(livecpm("abort", shoot.Name)).To(Equal(exit.Done))
 		abort(steps.Source, steps.ReasonAborted)
-		Expect(livecpm("abort", shoot.Name, "--stay")).To(Equal(view.ExitDone))
+		Expect(livecpm("abort", shoot.Name, "--stay")).To(Equal(exit.Done))
 		Expect(current().Spec.SeedName).To(HaveValue(Equal(source)))
 		Expect(current().Annotations).NotTo(Or(HaveKey(steps.AnnotationIntent), HaveKey(steps.AnnotationAbort)))
 	})
 
 	It("should let an aborted shoot stay although no live migration to its seed would be admitted", func() {
-		Eventually(func() int { return livecpm("start", shoot.Name, "--to", destination) }).Should(Equal(view.ExitDone))
+		Eventually(func() exit.Code { return livecpm("start", shoot.Name, "--to", destination) }).
+			Should(Equal(exit.Done))
 		initialize()
 		apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted)
-		Expect(livecpm("abort", shoot.Name)).To(Equal(view.ExitDone))
+		Expect(livecpm("abort", shoot.Name)).To(Equal(exit.Done))
 		abort(steps.Source, steps.ReasonAborted)
 
 		By("the gardenlet of the source has another version by now")
@@ -246,17 +261,18 @@ var _ = Describe("kubectl livecpm", func() {
 		}).Should(MatchError(ContainSubstring("same gardenlet version")), "the seed name alone is a new migration")
 
 		By("and the shoot stays")
-		Expect(livecpm("abort", shoot.Name, "--stay")).To(Equal(view.ExitDone))
+		Expect(livecpm("abort", shoot.Name, "--stay")).To(Equal(exit.Done))
 		Expect(current().Spec.SeedName).To(HaveValue(Equal(source)))
 		Expect(current().Annotations).NotTo(Or(HaveKey(steps.AnnotationIntent), HaveKey(steps.AnnotationAbort)))
 		Expect(steps.Requested(current())).To(BeFalse())
 	})
 
 	It("should say what to lift when the seed of an aborted shoot takes none", func() {
-		Eventually(func() int { return livecpm("start", shoot.Name, "--to", destination) }).Should(Equal(view.ExitDone))
+		Eventually(func() exit.Code { return livecpm("start", shoot.Name, "--to", destination) }).
+			Should(Equal(exit.Done))
 		initialize()
 		apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted)
-		Expect(livecpm("abort", shoot.Name)).To(Equal(view.ExitDone))
+		Expect(livecpm("abort", shoot.Name)).To(Equal(exit.Done))
 		abort(steps.Source, steps.ReasonAborted)
 		taint := func(taints ...gardencorev1beta1.SeedTaint) {
 			GinkgoHelper()
@@ -268,15 +284,15 @@ var _ = Describe("kubectl livecpm", func() {
 		}
 
 		taint(gardencorev1beta1.SeedTaint{Key: "for-others-only"})
-		Eventually(func() int { return livecpm("abort", shoot.Name, "--stay", "--dry-run") }).
-			Should(Equal(view.ExitFailed))
-		Expect(livecpm("abort", shoot.Name, "--stay")).To(Equal(view.ExitFailed))
+		Eventually(func() exit.Code { return livecpm("abort", shoot.Name, "--stay", "--dry-run") }).
+			Should(Equal(exit.No))
+		Expect(livecpm("abort", shoot.Name, "--stay")).To(Equal(exit.No))
 		Expect(errs.String()).To(And(ContainSubstring("taint"), ContainSubstring("lift it in Seed "+source)))
 		Expect(current().Annotations).To(And(HaveKey(steps.AnnotationIntent), HaveKey(steps.AnnotationAbort)),
 			"the gate is as closed as before")
 
 		taint()
-		Eventually(func() int { return livecpm("abort", shoot.Name, "--stay") }).Should(Equal(view.ExitDone))
+		Eventually(func() exit.Code { return livecpm("abort", shoot.Name, "--stay") }).Should(Equal(exit.Done))
 		Expect(current().Spec.SeedName).To(HaveValue(Equal(source)))
 	})
 
@@ -284,9 +300,9 @@ var _ = Describe("kubectl livecpm", func() {
 		patch := client.MergeFrom(shoot.DeepCopy())
 		shoot.Status.LastOperation.State = gardencorev1beta1.LastOperationStateFailed
 		Expect(garden.Client.Status().Patch(ctx, shoot, patch)).To(Succeed())
-		Expect(livecpm("plan", shoot.Name, "--to", destination)).To(Equal(view.ExitFailed))
+		Expect(livecpm("plan", shoot.Name, "--to", destination)).To(Equal(exit.No))
 		Expect(out.String()).To(ContainSubstring("Not ready to migrate: 1 check did not pass."))
-		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(view.ExitFailed))
+		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(exit.No))
 		Expect(errs.String()).To(ContainSubstring("was not started"))
 		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationIntent))
 		Expect(current().Spec.SeedName).To(HaveValue(Equal(source)))
@@ -305,28 +321,56 @@ var _ = Describe("kubectl livecpm", func() {
 
 		// Other refusals may come first, until the admission plugins' informers know the seed.
 		Eventually(func() string {
-			Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(view.ExitFailed))
+			Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(exit.No))
 			return errs.String()
 		}).Should(And(ContainSubstring("taint"), ContainSubstring("Nothing was started")))
 		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationIntent))
 		Expect(current().Spec.SeedName).To(HaveValue(Equal(source)))
 	})
 
-	It("should ask to drain a seed and take that back", func() {
+	It("should plan the drain of a seed, ask for it and take that back", func() {
 		annotations := func() map[string]string {
 			seed := &gardencorev1beta1.Seed{}
 			Expect(garden.Client.Get(ctx, client.ObjectKey{Name: source}, seed)).To(Succeed())
 			return seed.Annotations
 		}
-		Expect(livecpm("drain", source)).To(Equal(view.ExitDone))
+		Expect(livecpm("drain", source)).To(Equal(exit.Done))
 		Expect(annotations()).To(HaveKeyWithValue(drain.AnnotationDrain, "true"))
-		Expect(livecpm("drain", source, "--cancel")).To(Equal(view.ExitDone))
+		Expect(livecpm("drain", "wait", source, "--timeout", "100ms")).To(Equal(exit.Timeout))
+		Expect(livecpm("drain", "cancel", source)).To(Equal(exit.Done))
 		Expect(annotations()).NotTo(HaveKey(drain.AnnotationDrain))
-		Expect(livecpm("drain", source, "--cancel")).To(Equal(view.ExitFailed))
+		Expect(livecpm("drain", "cancel", source)).To(Equal(exit.No))
+		Expect(livecpm("drain", "wait", source)).To(Equal(exit.No))
+
+		// Whether the shoot could leave depends on what other specs have made; nothing is asked for in any case.
+		Expect(livecpm("drain", "plan", source)).To(BeElementOf(exit.Done, exit.No))
+		Expect(out.String()).To(ContainSubstring(shoot.Name))
+		Expect(annotations()).NotTo(HaveKey(drain.AnnotationDrain))
+	})
+
+	It("should answer with its exit code whether anything is in flight", func() {
+		Expect(livecpm("in-flight", "--seed", source)).To(Equal(exit.Done))
+		Expect(out.String()).To(Equal("Upgrade of seed " + source + ": yes\nRemoval of seed " + source + ": yes\n"))
+		Expect(livecpm("drain", source)).To(Equal(exit.Done))
+		Expect(livecpm("in-flight", "--seed", source, "--before", "upgrade")).To(Equal(exit.No))
+		Expect(livecpm("drain", "cancel", source)).To(Equal(exit.Done))
+
+		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(exit.Done))
+		for _, args := range [][]string{nil, {"--seed", source}, {"--seed", destination, "--before", "upgrade"}} {
+			Expect(livecpm(append([]string{"in-flight", "-o", "json"}, args...)...)).To(Equal(exit.No))
+			Expect(errs.String()).To(BeEmpty())
+			in := summary.InFlight{}
+			Expect(json.Unmarshal(out.Bytes(), &in)).To(Succeed())
+			Expect(in.Migrations).To(ContainElement(summary.Moving{Namespace: shoot.Namespace, Name: shoot.Name,
+				Source: source, Destination: destination, State: summary.Requested}))
+			Expect(in.MayUpgrade || in.MayRemove).To(BeFalse())
+		}
+		Expect(livecpm("in-flight", "--seed", "no-such-seed")).To(Equal(exit.Error))
+		Expect(errs.String()).To(ContainSubstring("there is no Seed no-such-seed"))
 	})
 
 	It("should show how far the drain of a seed is", func() {
-		Expect(livecpm("drain", source, "--status")).To(Equal(view.ExitDone))
+		Expect(livecpm("drain", "status", source)).To(Equal(exit.Done))
 		Expect(out.String()).To(Equal("Seed " + source + ": no drain requested\nThere is no table of its shoots.\n"))
 
 		key := drain.Key{Namespace: shoot.Namespace, Name: shoot.Name}
@@ -339,14 +383,14 @@ var _ = Describe("kubectl livecpm", func() {
 			Data: map[string]string{drain.TableKey: content}}
 		Expect(garden.Client.Create(ctx, table)).To(Succeed())
 
-		Expect(livecpm("drain", source, "--status")).To(Equal(view.ExitDone))
+		Expect(livecpm("drain", "status", source)).To(Equal(exit.Done))
 		Expect(out.String()).To(And(ContainSubstring(shoot.Name), ContainSubstring("NoCandidate"),
 			ContainSubstring("the scheduler finds no other seed")))
-		Expect(livecpm("drain", source, "--status", "-o", "json")).To(Equal(view.ExitDone))
+		Expect(livecpm("drain", "status", source, "-o", "json")).To(Equal(exit.Done))
 		status := summary.Drain{}
 		Expect(json.Unmarshal(out.Bytes(), &status)).To(Succeed())
 		Expect(status.Table.Shoots).To(ConsistOf(HaveField("Name", shoot.Name)))
-		Expect(livecpm("drain", "no-such-seed", "--status")).To(Equal(view.ExitFailed))
+		Expect(livecpm("drain", "status", "no-such-seed")).To(Equal(exit.Error))
 	})
 
 	It("should complete shoots, seeds and namespaces", func() {
@@ -355,13 +399,13 @@ var _ = Describe("kubectl livecpm", func() {
 			{source, "drain", ""},
 		} {
 			Expect(livecpm("__complete", "--kubeconfig", kubeconfig, request.command, request.word)).
-				To(Equal(view.ExitDone))
+				To(Equal(exit.Done))
 			Expect(out.String()).To(ContainSubstring(request.expected))
 		}
 		Expect(livecpm("__complete", "--kubeconfig", kubeconfig, "plan", shoot.Name, "--to", "")).
-			To(Equal(view.ExitDone))
+			To(Equal(exit.Done))
 		Expect(out.String()).To(ContainSubstring(destination))
-		Expect(livecpm("__complete", "--kubeconfig", kubeconfig, "list", "-n", "")).To(Equal(view.ExitDone))
+		Expect(livecpm("__complete", "--kubeconfig", kubeconfig, "list", "-n", "")).To(Equal(exit.Done))
 		Expect(out.String()).To(ContainSubstring(framework.ProjectNamespace))
 	})
 })

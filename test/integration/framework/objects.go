@@ -15,6 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/test/seedlook"
 )
 
 const (
@@ -24,6 +27,8 @@ const (
 	OtherProviderType = "other"
 	// CloudProfile is the name of the cloud profile of the shoots.
 	CloudProfile = "local"
+	// shootDomain is what the domains of the shoots are below.
+	shootDomain = "shoots.livecpm.example"
 	// KubernetesVersion is the Kubernetes version of the shoots.
 	KubernetesVersion = "1.33.0"
 	// GardenletVersion is what the seeds report unless a test says otherwise.
@@ -102,7 +107,9 @@ func NewSeed(name string) *gardencorev1beta1.Seed {
 	credentials := corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Name: "credentials",
 		Namespace: v1beta1constants.GardenNamespace}
 	return &gardencorev1beta1.Seed{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		// What the agent of the seed publishes.
+		ObjectMeta: metav1.ObjectMeta{Name: name,
+			Annotations: map[string]string{steps.SeedAnnotationProtocols: steps.OwnProtocols().String()}},
 		Spec: gardencorev1beta1.SeedSpec{
 			Provider: gardencorev1beta1.SeedProvider{Type: ProviderType, Region: "region", Zones: []string{"0"}},
 			Backup: &gardencorev1beta1.Backup{Provider: ProviderType, CredentialsRef: &credentials,
@@ -128,8 +135,10 @@ func NewSeed(name string) *gardencorev1beta1.Seed {
 	}
 }
 
-// CreateSeed creates the seed and lets it report a healthy gardenlet.
+// CreateSeed creates the seed and lets it report a healthy gardenlet, and an agent that has found nothing amiss.
 func (g *Garden) CreateSeed(ctx context.Context, seed *gardencorev1beta1.Seed) error {
+	seedlook.InOrder(seed, time.Now())
+	seedlook.Below(seed, time.Now(), shootDomain, ProviderType)
 	if err := g.createOnceAdmitted(ctx, seed); err != nil {
 		return fmt.Errorf("failed to create Seed %s: %w", seed.Name, err)
 	}
@@ -160,7 +169,7 @@ func NewShoot(name, seed string) *gardencorev1beta1.Shoot {
 			ControlPlane: &gardencorev1beta1.ControlPlane{HighAvailability: &gardencorev1beta1.HighAvailability{
 				FailureTolerance: gardencorev1beta1.FailureTolerance{Type: gardencorev1beta1.FailureToleranceTypeNode},
 			}},
-			DNS:        &gardencorev1beta1.DNS{Domain: new(name + ".shoots.livecpm.example")},
+			DNS:        &gardencorev1beta1.DNS{Domain: new(name + "." + shootDomain)},
 			Kubernetes: gardencorev1beta1.Kubernetes{Version: KubernetesVersion},
 			Provider:   gardencorev1beta1.Provider{Type: ProviderType},
 			Purpose:    new(gardencorev1beta1.ShootPurposeTesting),

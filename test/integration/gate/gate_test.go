@@ -32,6 +32,8 @@ const (
 	constraint = gardencorev1beta1.ShootReadyForMigration
 	first      = gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin
 	second     = gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined
+	fourth     = gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady
+	sixth      = gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete
 	cleanup    = gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup
 	last       = gardencorev1beta1.ShootLiveMigrationMigrationCompleted
 	isTrue     = gardencorev1beta1.ConditionTrue
@@ -67,6 +69,17 @@ var _ = Describe("Gate", func() {
 			delete(refreshed.Annotations, steps.AnnotationAbort)
 			return garden.Client.Patch(ctx, refreshed, patch)
 		}
+		// annotate sets an annotation, or removes it if the value is empty.
+		annotate = func(key, value string) error {
+			refreshed := &gardencorev1beta1.Shoot{}
+			Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), refreshed)).To(Succeed())
+			patch := client.MergeFrom(refreshed.DeepCopy())
+			metav1.SetMetaDataAnnotation(&refreshed.ObjectMeta, key, value)
+			if value == "" {
+				delete(refreshed.Annotations, key)
+			}
+			return garden.Client.Patch(ctx, refreshed, patch)
+		}
 		setStatusSeed = func(seed string) error {
 			patch := client.MergeFrom(shoot.DeepCopy())
 			shoot.Status.SeedName = new(seed)
@@ -91,6 +104,17 @@ var _ = Describe("Gate", func() {
 			})).To(Succeed())
 		}
 	)
+
+	// finished lets so many steps be finished.
+	finished := func(count int) {
+		GinkgoHelper()
+		begun()
+		for _, step := range steps.Table()[:count] {
+			Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+				Type: step.Condition, Status: isTrue, Reason: "Completed",
+			})).To(Succeed())
+		}
+	}
 
 	BeforeEach(func() {
 		count++
@@ -297,17 +321,100 @@ var _ = Describe("Gate", func() {
 				Expect(removeAbort()).To(Succeed())
 			})
 
-			It("should refuse an abort once the members have joined, and say what to do", func() {
-				begun()
+			It("should let an abort be asked for until the step with the point of no return begins", func() {
+				finished(5)
+				Expect(setAbort("true")).To(Succeed())
+			})
+
+			It("should refuse an abort once DNS moves, and say what to do", func() {
+				finished(5)
 				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
-					Type: first, Status: isTrue, Reason: "Completed",
-				})).To(Succeed())
-				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
-					Type: second, Status: isTrue, Reason: "Completed",
+					Type: sixth, Status: gardencorev1beta1.ConditionProgressing, Reason: "Started",
 				})).To(Succeed())
 				Expect(setAbort("true")).To(
-					And(beDenied("cannot be aborted any more"), MatchError(ContainSubstring("force-shrink-etcd=true"))))
+					And(beDenied("cannot be aborted any more"), MatchError(ContainSubstring("docs/operations"))))
 				Expect(setAbort("false")).To(Succeed(), "it asks for nothing")
+			})
+
+			It("should refuse an abort once etcd moves first, and keep the annotation that says so", func() {
+				finished(3)
+				Expect(annotate(steps.AnnotationForceShrink, "true")).To(Succeed())
+				Expect(annotate(steps.AnnotationForceShrink, "")).To(Succeed(), "nothing has moved")
+				Expect(annotate(steps.AnnotationForceShrink, "true")).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: fourth, Status: gardencorev1beta1.ConditionProgressing, Reason: "Started",
+				})).To(Succeed())
+				Expect(setAbort("true")).To(beDenied("cannot be aborted any more"))
+				Expect(annotate(steps.AnnotationForceShrink, "")).To(beDenied("must not be set while an abort"))
+			})
+
+			It("should not let etcd move first while an abort is in flight", func() {
+				finished(3)
+				Expect(setAbort("true")).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: second, Status: gardencorev1beta1.ConditionFalse, Reason: string(steps.ReasonAborting),
+				})).To(Succeed())
+				Expect(annotate(steps.AnnotationForceShrink, "true")).To(beDenied("must not be set while an abort"))
+			})
+
+			It("should let a destination be abandoned by its name only, with an abort, and to its end", func() {
+				finished(3)
+				Expect(annotate(steps.AnnotationAbandon, destination)).To(beDenied("must have the name"))
+				Expect(setAbort("true")).To(Succeed())
+				Expect(annotate(steps.AnnotationAbandon, source)).To(beDenied("must have the name"))
+				Expect(annotate(steps.AnnotationAbandon, "true")).To(beDenied("must have the name"))
+				Expect(annotate(steps.AnnotationAbandon, destination)).To(Succeed())
+				Expect(annotate(steps.AnnotationAbandon, "")).To(beDenied("stays until the abort is completed"))
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: first, Status: gardencorev1beta1.ConditionFalse, Reason: gate.ReasonAborted,
+				})).To(Succeed())
+				Expect(annotate(steps.AnnotationAbandon, "")).To(Succeed())
+			})
+
+			It("should refuse to abandon a destination when the way back is lost", func() {
+				finished(5)
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: sixth, Status: gardencorev1beta1.ConditionProgressing, Reason: "Started",
+				})).To(Succeed())
+				Expect(annotate(steps.AnnotationAbandon, destination)).To(beDenied("must have the name"))
+			})
+
+			It("should let a source be abandoned by its name only, and only while it has a part left", func() {
+				finished(5)
+				Expect(annotate(steps.AnnotationAbandonSource, source)).To(beDenied("docs/operations/recovery.md"))
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: sixth, Status: gardencorev1beta1.ConditionProgressing, Reason: "Started",
+				})).To(Succeed())
+				Expect(annotate(steps.AnnotationAbandonSource, destination)).To(beDenied("name of the source seed"))
+				Expect(annotate(steps.AnnotationAbandonSource, "true")).To(beDenied("name of the source seed"))
+				Expect(annotate(steps.AnnotationAbandonSource, source)).To(Succeed())
+				Expect(annotate(steps.AnnotationAbandonSource, "")).To(Succeed(), "the source may come back")
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: sixth, Status: isTrue, Reason: "Completed",
+				})).To(Succeed())
+				Expect(annotate(steps.AnnotationAbandonSource, source)).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type:   gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup,
+					Status: isTrue, Reason: string(steps.ReasonSourceAbandoned),
+				})).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type:   gardencorev1beta1.ShootLiveMigrationMigrationCompleted,
+					Status: gardencorev1beta1.ConditionProgressing, Reason: "Started",
+				})).To(Succeed())
+				Expect(annotate("other", "changed")).To(Succeed(), "what is there already holds nothing")
+				Expect(annotate(steps.AnnotationAbandonSource, "")).To(Succeed())
+				Expect(annotate(steps.AnnotationAbandonSource, source)).To(beDenied("nothing is asked of the source"))
+			})
+
+			It("should not let the classic migration restore beside what an abandonment has left behind", func() {
+				begun()
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: first, Status: gardencorev1beta1.ConditionFalse, Reason: gate.ReasonAborted,
+				})).To(Succeed())
+				Expect(annotate(steps.AnnotationLeftBehind, destination)).To(Succeed())
+				Expect(annotate(steps.AnnotationIntent, "")).To(beDenied("must not be removed while the annotation"))
+				Expect(annotate(steps.AnnotationLeftBehind, "")).To(Succeed())
+				Expect(annotate(steps.AnnotationIntent, "")).To(Succeed())
 			})
 
 			It("should not let an abort be taken back while it is in flight", func() {
@@ -328,12 +435,9 @@ var _ = Describe("Gate", func() {
 
 			It("should let a left-over request for an abort that is too late be removed", func() {
 				Expect(setAbort("true")).To(Succeed())
-				begun()
+				finished(5)
 				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
-					Type: first, Status: isTrue, Reason: "Completed",
-				})).To(Succeed())
-				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
-					Type: second, Status: isTrue, Reason: "Completed",
+					Type: sixth, Status: gardencorev1beta1.ConditionProgressing, Reason: "Started",
 				})).To(Succeed())
 				Expect(removeAbort()).To(Succeed())
 			})

@@ -94,6 +94,14 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 	closed := func(shoot *gardencorev1beta1.Shoot) func() error {
 		return func() error { return gate.New(garden.Client, garden.Client).Verify(ctx, shoot) }
 	}
+	// settle waits until the API server knows no more of the damage. It looks at changed policies once in a second, so
+	// the gate may seem closed between the damage and that look, and be open after it.
+	settle := func(shoot *gardencorev1beta1.Shoot) {
+		GinkgoHelper()
+		Eventually(func(g Gomega) {
+			g.Consistently(closed(shoot)).WithTimeout(3 * time.Second).Should(Succeed())
+		}).Should(Succeed())
+	}
 	leads := func(g Gomega) {
 		lease := &coordinationv1.Lease{}
 		g.Expect(garden.Client.Get(ctx,
@@ -159,6 +167,7 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 				Eventually(restored).Should(Succeed())
 				Eventually(closed(shoot)).Should(Succeed())
 				Eventually(events(shoot)).Should(ContainElements("Warning GateNotInForce", "Normal GateInForce"))
+				settle(shoot)
 			},
 			Entry("the policy is deleted", removePolicy),
 			Entry("the binding is deleted", removeBinding),

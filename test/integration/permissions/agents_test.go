@@ -24,6 +24,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubernetesfake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,12 +35,16 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent"
 	"github.com/livecpm/livecpm/pkg/agent/backups"
 	agentbotanist "github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/dryrun"
 	"github.com/livecpm/livecpm/pkg/agent/setup"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/dns"
 	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/integration/framework"
 	"github.com/livecpm/livecpm/test/patience"
+	"github.com/livecpm/livecpm/test/seedlook"
 	"github.com/livecpm/livecpm/test/simulation"
 )
 
@@ -50,7 +55,9 @@ type party struct {
 	seed       kubernetes.Interface
 	rooms      *setup.Rooms
 	reconciler *agent.Reconciler
-	publisher  *agent.Publisher
+	publishers []*agent.Publisher
+	// kept says that the backups in the other seed's bucket were given up once.
+	kept bool
 }
 
 func newParty(seedName string, config *rest.Config) *party {
@@ -82,14 +89,14 @@ func newParty(seedName string, config *rest.Config) *party {
 
 	seedClient := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).Build()
 	environment.SeedClientSet = fakekubernetes.NewClientSetBuilder().WithClient(seedClient).WithAPIReader(seedClient).
-		WithRESTConfig(&rest.Config{Host: "seed"}).WithVersion("1.36.0").Build()
+		WithKubernetes(kubernetesfake.NewClientset()).WithRESTConfig(&rest.Config{Host: "seed"}).WithVersion("1.36.0").
+		Build()
 	rooms, err := setup.NewRooms(environment)
 	Expect(err).NotTo(HaveOccurred())
 	p := &party{seedName: seedName, seed: environment.SeedClientSet, rooms: rooms}
 	reader, writer := environment.GardenCluster.GetAPIReader(), environment.GardenCluster.GetClient()
 
-	p.publisher = &agent.Publisher{Log: logr.Discard(), Reader: reader, Writer: writer, SeedName: seedName,
-		TLSTermination: true, Clock: clock.RealClock{}}
+	p.publishers = newPublishers(environment)
 	controller := agentConfig.Controllers.LiveMigration
 	controller.RetryBackoff.Base.Duration = 10 * time.Millisecond
 	p.reconciler, err = simulation.NewReconciler(simulation.Agent{
@@ -114,11 +121,46 @@ func (p *party) tell() {
 	seed := &gardencorev1beta1.Seed{}
 	Expect(garden.Client.Get(ctx, client.ObjectKey{Name: p.seedName}, seed)).To(Succeed())
 	patch := client.MergeFrom(seed.DeepCopy())
-	delete(seed.Annotations, steps.SeedAnnotationTLSTermination)
+	delete(seed.Annotations, seedfacts.AnnotationTLSTermination)
+	delete(seed.Annotations, seedfacts.AnnotationDNSAccess)
+	delete(seed.Annotations, steps.SeedAnnotationProtocols)
 	Expect(garden.Client.Patch(ctx, seed, patch)).To(Succeed())
-	Expect(p.publisher.Publish(ctx)).To(Succeed())
+	for _, publisher := range p.publishers {
+		Expect(publisher.Publish(ctx)).To(Succeed())
+	}
 	Expect(garden.Client.Get(ctx, client.ObjectKey{Name: p.seedName}, seed)).To(Succeed())
-	Expect(seed.Annotations).To(HaveKeyWithValue(steps.SeedAnnotationTLSTermination, "true"))
+	Expect(seed.Annotations).To(And(HaveKeyWithValue(seedfacts.AnnotationTLSTermination, "true"),
+		HaveKeyWithValue(steps.SeedAnnotationProtocols, steps.OwnProtocols().String())))
+	var access seedfacts.DNSAccess
+	Expect(seedfacts.Of(seed, seedfacts.AnnotationDNSAccess, &access)).To(Succeed())
+	Expect(access.Domains).To(And(HaveLen(2), HaveEach(HaveField("InOrder()", BeTrue()))),
+		"it may not read the credentials that its DNSRecords would be given")
+}
+
+// newPublishers tell what needs nothing of the seed. Instead of name servers, one is asked that knows everything.
+func newPublishers(environment *setup.Environment) []*agent.Publisher {
+	GinkgoHelper()
+	reader, writer := environment.GardenCluster.GetAPIReader(), environment.GardenCluster.GetClient()
+	access, err := dryrun.NewDNSAccess(dryrun.DNSAccessOptions{Garden: reader, Shoots: writer,
+		SeedName: environment.SeedName(), NameServers: knowing{}, Clock: clock.RealClock{}})
+	Expect(err).NotTo(HaveOccurred())
+	var out []*agent.Publisher
+	for _, facts := range [][]agent.Fact{
+		{agent.TLSTermination(true), agent.ExposureClassHandlers(nil), agent.AccessControl([]string{"acl"}),
+			agent.Protocols(steps.OwnProtocols())},
+		{{Annotation: seedfacts.AnnotationDNSAccess, Value: access.Fact}},
+	} {
+		out = append(out, &agent.Publisher{Log: logr.Discard(), Reader: reader, Writer: writer,
+			SeedName: environment.SeedName(), Facts: facts, Clock: clock.RealClock{}})
+	}
+	return out
+}
+
+// knowing is a name server that answers everything.
+type knowing struct{}
+
+func (knowing) Ask(context.Context, string, string) ([]dns.Answer, error) {
+	return []dns.Answer{{Server: seedlook.NameServer}}, nil
 }
 
 // ofRole does of every step what it asks of the garden. A part in a step of the peer asks nothing of it.
@@ -259,6 +301,12 @@ func (p *party) prepareDestination(ctx context.Context, m *migration.Migration) 
 // restore is what every flow in the destination begins with. The garden's copies of credentials are brought up to date
 // by it.
 func (p *party) restore(ctx context.Context, m *migration.Migration) error {
+	if err := p.rooms.ShootStates.Keep(ctx, m.Shoot, nil); err != nil {
+		return err
+	}
+	if err := p.rooms.ShootStates.Compare(ctx, m.Shoot); err != nil {
+		return err
+	}
 	_, err := p.botanist(ctx, m, gardencorev1beta1.LastOperationTypeRestore)
 	return err
 }
@@ -280,6 +328,9 @@ func (p *party) complete(ctx context.Context, m *migration.Migration) error {
 	if err := b.SyncPublicServiceAccountKeys(ctx); err != nil {
 		return err
 	}
+	if err := p.giveUp(ctx, b, formerBucket); err != nil {
+		return err
+	}
 	if err := backups.DeleteFormer(ctx, b, formerBucket); err != nil {
 		return err
 	}
@@ -287,6 +338,36 @@ func (p *party) complete(ctx context.Context, m *migration.Migration) error {
 		return err
 	}
 	return p.rooms.ShootStates.Delete(ctx, m.Shoot)
+}
+
+// giveUp does once what is done with a bucket that cannot be read: the backups are not copied, and the entry goes
+// without the gardenlet.
+func (p *party) giveUp(ctx context.Context, b *botanist.Botanist, formerBucket string) error {
+	if p.kept {
+		return nil
+	}
+	// Nobody makes the extension's object in the fake seed.
+	if err := backups.CopyFormer(ctx, b, formerBucket); !apierrors.IsNotFound(err) {
+		return err
+	}
+	entry := &gardencorev1beta1.BackupEntry{}
+	key := client.ObjectKey{Namespace: b.Shoot.GetInfo().Namespace, Name: "source-" + b.Shoot.BackupEntryName}
+	if err := garden.Client.Get(ctx, key, entry); err != nil {
+		return err
+	}
+	patch := client.MergeFrom(entry.DeepCopy())
+	entry.Finalizers = []string{gardencorev1beta1.GardenerName}
+	if err := garden.Client.Patch(ctx, entry, patch); err != nil {
+		return err
+	}
+	if err := p.rooms.Backups.KeepFormer(ctx, b); err != nil {
+		return err
+	}
+	if err := garden.Client.Get(ctx, key, entry); !apierrors.IsNotFound(err) {
+		return errors.Join(fmt.Errorf("BackupEntry %s is still there", key), err)
+	}
+	p.kept = true
+	return nil
 }
 
 // gardenlets do with BackupEntries what the gardenlets of all seeds do, until the spec ends.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/Masterminds/semver/v3"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	"github.com/gardener/gardener/pkg/component"
+	"github.com/gardener/gardener/pkg/component/etcd/etcd"
 	"github.com/gardener/gardener/pkg/component/observability/monitoring/prometheusoperator"
 
 	"github.com/livecpm/livecpm/test/landscape/apply"
@@ -44,6 +46,11 @@ var _ = BeforeSuite(func() {
 	crds, err := prometheusoperator.NewCRDs(seed)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(component.OpWait(crds).Deploy(ctx)).To(Succeed())
+
+	etcds, err := etcd.NewCRD(seed, semver.MustParse("1.36.0"))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(component.OpWait(etcds).Deploy(ctx)).To(Succeed())
+	Expect(apply.Manifests(ctx, seed, seedsetup.OlderEtcdsPolicy)).To(Succeed())
 
 	policies, err := seedsetup.PlaceholderPolicies()
 	Expect(err).NotTo(HaveOccurred())

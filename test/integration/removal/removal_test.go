@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	gardencorev1 "github.com/gardener/gardener/pkg/apis/core/v1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	seedmanagementv1alpha1 "github.com/gardener/gardener/pkg/apis/seedmanagement/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -163,6 +165,64 @@ var _ = Describe("Removal", Ordered, func() {
 			Expect(removable()).To(MatchError(ContainSubstring("live migrations are in flight (garden-demo/live)")))
 		})
 
+		It("should be refused by the replacement of a gardenlet that has the agent in its process", func() {
+			for _, seed := range []string{source, elsewhere} {
+				Expect(garden.Client.Create(ctx, dropIn(seed))).To(Succeed())
+			}
+			ordinary := dropIn(destination)
+			ordinary.Spec.Deployment.Env, ordinary.Spec.Deployment.Image = nil, nil
+			Expect(garden.Client.Create(ctx, ordinary)).To(Succeed())
+			// changed reports whether the API server would refuse the change. Nothing is changed.
+			changed := func(seed string, change func(*seedmanagementv1alpha1.GardenletDeployment)) func() error {
+				return func() error {
+					gardenlet := dropIn(seed)
+					if err := garden.Client.Get(ctx, client.ObjectKeyFromObject(gardenlet), gardenlet); err != nil {
+						return err
+					}
+					change(&gardenlet.Spec.Deployment.GardenletDeployment)
+					return garden.Client.Update(ctx, gardenlet, client.DryRunAll)
+				}
+			}
+			type deployment = seedmanagementv1alpha1.GardenletDeployment
+			image := func(ref string) func(*deployment) {
+				return func(d *deployment) { d.Image = &seedmanagementv1alpha1.Image{Ref: &ref} }
+			}
+
+			// The policy is enforced some moments after it is created.
+			Eventually(changed(source, image("registry.example.com/gardener/gardenlet:v1.150.0"))).
+				Should(forbidden("the gardenlet of seed seed-a must not be replaced", "garden-demo/live",
+					"(registry.example.com/livecpm/livecpm-gardenlet)", "abort-live-migration"))
+			for name, change := range map[string]func(*deployment){
+				"no image":       func(d *deployment) { d.Image = nil },
+				"no environment": func(d *deployment) { d.Env = nil },
+				"the repository and tag of another": func(d *deployment) {
+					d.Image = &seedmanagementv1alpha1.Image{
+						Repository: new("registry.example.com/gardener/gardenlet"), Tag: new("v1.150.0"),
+					}
+				},
+				"another in a registry with a port": image("localhost:5000/gardenlet"),
+			} {
+				Expect(changed(source, change)()).To(forbidden("must not be replaced"), name)
+			}
+			for name, change := range map[string]func(*deployment){
+				"another tag": image("registry.example.com/livecpm/livecpm-gardenlet:v0.1.1"),
+				"another digest": image("registry.example.com/livecpm/livecpm-gardenlet@sha256:" +
+					strings.Repeat("0", 64)),
+				"the repository, not the reference": func(d *deployment) {
+					d.Image = &seedmanagementv1alpha1.Image{
+						Repository: new("registry.example.com/livecpm/livecpm-gardenlet"), Tag: new("v0.1.1"),
+					}
+				},
+				"another variable": func(d *deployment) { d.Env = append(d.Env, corev1.EnvVar{Name: "A", Value: "b"}) },
+				"more replicas":    func(d *deployment) { d.ReplicaCount = new(int32(3)) },
+			} {
+				Expect(changed(source, change)()).To(Succeed(), name)
+			}
+			upstream := image("registry.example.com/gardener/gardenlet:v1.150.1")
+			Expect(changed(elsewhere, upstream)()).To(Succeed(), "its seed takes no part in a migration")
+			Expect(changed(destination, upstream)()).To(Succeed(), "it has no agent to lose")
+		})
+
 		It("should be permitted for seeds that take no part in it, and for everything else", func() {
 			Expect(refused(installation("livecpm", elsewhere))()).To(Succeed())
 			Expect(refused(installation("provider-local", source))()).To(Succeed())
@@ -211,6 +271,16 @@ var _ = Describe("Removal", Ordered, func() {
 		})
 	})
 })
+
+// dropIn returns the Gardenlet of the example, whose gardenlet has the agent in its process, for the seed.
+func dropIn(seed string) *seedmanagementv1alpha1.Gardenlet {
+	GinkgoHelper()
+	content, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "gardenlet", "gardenlet.yaml"))
+	Expect(err).NotTo(HaveOccurred())
+	gardenlet := &seedmanagementv1alpha1.Gardenlet{}
+	Expect(yaml.UnmarshalStrict(bytes.ReplaceAll(content, []byte("my-seed"), []byte(seed)), gardenlet)).To(Succeed())
+	return gardenlet
+}
 
 // installation returns the ControllerInstallation of a registration in a seed.
 func installation(registration, seed string) *gardencorev1beta1.ControllerInstallation {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/test/integration/framework"
@@ -81,6 +82,14 @@ var _ = Describe("Trigger", func() {
 			Expect(err).NotTo(HaveOccurred())
 			return checker.Check(ctx, triggered)
 		}
+		// exposureClass makes an ExposureClass whose handler has another name, and lets the shoot ask for it.
+		exposureClass = func() {
+			GinkgoHelper()
+			class := &gardencorev1beta1.ExposureClass{ObjectMeta: metav1.ObjectMeta{
+				Name: fmt.Sprintf("private-%d", count)}, Handler: "intranet"}
+			Expect(garden.Client.Create(ctx, class)).To(Succeed())
+			shoot.Spec.ExposureClassName = new(class.Name)
+		}
 		distances = func(annotation string) *corev1.ConfigMap {
 			configMap := &corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{
@@ -126,6 +135,51 @@ var _ = Describe("Trigger", func() {
 		Expect(shoot.Status.SeedName).To(HaveValue(Equal(source.Name)))
 		Expect(preflight.Sentences(check())).To(BeEmpty())
 	})
+
+	DescribeTable("what gardener-apiserver admits, and the agents refuse", func(name preflight.Name, prepare func()) {
+		prepare()
+		create()
+		bind(Succeed())
+		Expect(preflight.Obstacles(check())).To(ConsistOf(HaveField("Name", name)))
+	},
+		Entry("no handler of the ExposureClass", preflight.ExposureClass, func() {
+			exposureClass()
+			metav1.SetMetaDataAnnotation(&destination.ObjectMeta, seedfacts.AnnotationExposureClassHandlers,
+				`["private"]`)
+		}),
+		Entry("nobody says which ExposureClasses are handled", preflight.ExposureClass, func() { exposureClass() }),
+		Entry("IPv6 besides IPv4", preflight.IPFamilies, func() {
+			destination.Spec.Networks.IPFamilies = []gardencorev1beta1.IPFamily{gardencorev1beta1.IPFamilyIPv4,
+				gardencorev1beta1.IPFamilyIPv6}
+		}),
+		Entry("IPv6 instead of IPv4", preflight.IPFamilies, func() {
+			destination.Spec.Networks.IPFamilies = []gardencorev1beta1.IPFamily{gardencorev1beta1.IPFamilyIPv6}
+			destination.Spec.Networks.Nodes, destination.Spec.Networks.Pods = new("fd00:1::/48"), "fd00:2::/48"
+			destination.Spec.Networks.Services = "fd00:3::/108"
+			destination.Spec.Networks.ShootDefaults = nil
+		}),
+	)
+
+	It("should find the handler of the ExposureClass in the destination", func() {
+		exposureClass()
+		metav1.SetMetaDataAnnotation(&destination.ObjectMeta, seedfacts.AnnotationExposureClassHandlers,
+			`["intranet","private"]`)
+		create()
+		bind(Succeed())
+		Expect(preflight.Obstacles(check())).To(BeEmpty())
+	})
+
+	DescribeTable("seeds with the same IP families in the same order", func(families ...gardencorev1beta1.IPFamily) {
+		for _, seed := range []*gardencorev1beta1.Seed{source, destination} {
+			seed.Spec.Networks.IPFamilies = families
+		}
+		create()
+		bind(Succeed())
+		Expect(preflight.Obstacles(check())).To(BeEmpty())
+	},
+		Entry("IPv4", gardencorev1beta1.IPFamilyIPv4),
+		Entry("both", gardencorev1beta1.IPFamilyIPv4, gardencorev1beta1.IPFamilyIPv6),
+	)
 
 	It("should be refused on creation", func() {
 		Expect(garden.CreateSeed(ctx, source)).To(Succeed())

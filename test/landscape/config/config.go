@@ -125,6 +125,9 @@ type Config struct {
 	// TLSTermination reports whether the ingress gateways end the TLS of shoots' clients, Gardener's feature gate
 	// IstioTLSTermination. Otherwise they pass it through to the kube-apiservers.
 	TLSTermination bool
+	// MemberPrefix reports whether Etcds that are new in a seed have the prefix that Gardener gives the names of their
+	// members (EnvMemberPrefix).
+	MemberPrefix bool
 	// Shoot is the name of the shoot that the landscape gets.
 	Shoot string
 	// Tolerance is what the landscape's own shoot tolerates.
@@ -249,7 +252,7 @@ func FromEnvironment() (*Config, error) {
 	if err := out.readNodes(os.Getenv(EnvNodes), os.Getenv(EnvTolerance)); err != nil {
 		return nil, err
 	}
-	return out, out.readManners()
+	return out, errors.Join(out.readManners(), out.readMemberPrefix())
 }
 
 // shoot reads the value of EnvShoot.
@@ -393,6 +396,7 @@ func New(place Place) (*Config, error) {
 		Load:        LoadNormal,
 
 		TLSTermination: true,
+		MemberPrefix:   true,
 		Garden: Garden{Name: "garden", Netns: prefix + "-garden", IP: network + ".10",
 			ServiceCIDR: "10.96.0.0/16"},
 	}

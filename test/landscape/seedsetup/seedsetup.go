@@ -110,6 +110,7 @@ func (s *Setup) steps() []step {
 		{"custom resource definitions", s.deployCRDs},
 		{"namespaces", s.deployNamespaces},
 		{"what machines need", s.deployCloud},
+		{"what makes Etcds older", s.deployOlderEtcds},
 		{"gardenlet", s.deployGardenlet},
 		{"gardener-resource-manager, system resources and etcd-druid", s.deploySystem},
 		{"filters of Istio's own Envoy", s.deployEnvoyFilters},

@@ -62,6 +62,7 @@ func (s *Setup) stepsBeforeGardenlet() []step {
 		{"what the cluster has before it becomes a seed", s.deployGivens},
 		{"namespaces", s.deployNamespaces},
 		{"what machines need", s.deployCloud},
+		{"what makes Etcds older", s.deployOlderEtcds},
 		{"gardenlet", s.deployWholeGardenlet},
 		{"gardenlet to become available",
 			func(ctx context.Context) error { return s.awaitDeployments(ctx, gardenletKey) }},

@@ -53,6 +53,8 @@ type Shoot struct {
 	Single, Hibernated bool
 	// Workers gives the shoot two pools of machines, and extensions that keep a state.
 	Workers bool
+	// Created is set by Up: it reports that the shoot was not there before.
+	Created bool
 	// Report tells the user how far the creation is.
 	Report func(format string, args ...any)
 }
@@ -81,6 +83,7 @@ func (s *Shoot) Up(ctx context.Context) error {
 
 // create leaves a shoot alone that exists: by now it may live in another seed.
 func (s *Shoot) create(ctx context.Context, c client.Client) error {
+	s.Created = false
 	err := c.Get(ctx, s.key(), &gardencorev1beta1.Shoot{})
 	if err == nil || !apierrors.IsNotFound(err) {
 		return err
@@ -97,7 +100,11 @@ func (s *Shoot) create(ctx context.Context, c client.Client) error {
 	if err != nil {
 		return err
 	}
-	return apply.Manifests(ctx, c, manifests)
+	if err := apply.Manifests(ctx, c, manifests); err != nil {
+		return err
+	}
+	s.Created = true
+	return nil
 }
 
 func (s *Shoot) manifest(region, kubernetesVersion string) ([]byte, error) {

@@ -59,6 +59,7 @@ var _ = Describe("Shoot", func() {
 
 	It("should leave a shoot alone that has moved to another seed", func() {
 		Expect(shoot.Create(ctx, c)).To(Succeed())
+		Expect(shoot.Created).To(BeFalse())
 		Expect(c.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
 		Expect(*object.Spec.SeedName).To(Equal("seed-b"))
 	})

@@ -85,7 +85,8 @@ var _ = Describe("All", func() {
 		Entry(nil, "rtt-180ms", "..bibibibibibi.."),
 		Entry(nil, "garden-stop-60s", "bibibibibibibibi"),
 		Entry(nil, "node-drain-destination", "............bi.."),
-		Entry(nil, "node-drain-held-destination", "....bib........."),
+		Entry(nil, "node-drain-joint-destination", "....bibibi......"),
+		Entry(nil, "node-drain-joint-both", "....bibibi......"),
 		Entry(nil, "version-skew-destination", "bibibibibibibibi"),
 	)
 

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
@@ -42,6 +43,8 @@ const (
 	// evictionsLast bounds evictions of all relays of a seed, one after the other.
 	evictionsLast = 4 * time.Minute
 	evictInterval = time.Second
+
+	relaySelector = v1beta1constants.LabelApp + "=" + exposure.Name
 )
 
 // Power switches the nodes of a seed off and on.
@@ -62,23 +65,25 @@ func OfNodes() []Fault {
 	join := point{gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined, Inside}
 	source := span{early, point{gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete, Inside}}
 	destination := span{join, late}
-	// Until the third member has joined in step 6, the disruption budgets of the destination's etcds let go of none.
-	held := span{point{gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer, Boundary},
-		point{gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady, Boundary}}
+	// While the cluster is joint and nobody joins or leaves, one member of each etcd may go in each seed.
+	joint := span{point{gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer, Boundary},
+		point{gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords, Inside}}
 	only := span{point{gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup, Boundary}, late}
 	return []Fault{
-		&nodeDrain{eviction: eviction{fault: fault{name: "node-drain-source", family: familyNodeDrain, span: source,
-			course: Course{Lasts: drainLasts}}, role: steps.Source}},
-		&nodeDrain{eviction: eviction{fault: fault{name: "node-drain-destination", family: familyNodeDrain,
-			span: only, course: Course{Lasts: drainLasts}}, role: steps.Destination}},
-		&nodeDrain{held: true, eviction: eviction{fault: fault{name: "node-drain-held-destination",
-			family: familyNodeDrain, span: held, course: Course{Lasts: drainLasts}}, role: steps.Destination}},
+		&nodeDrain{eviction{fault: fault{name: "node-drain-source", family: familyNodeDrain, span: source,
+			course: Course{Lasts: drainLasts}}, roles: []steps.Role{steps.Source}}},
+		&nodeDrain{eviction{fault: fault{name: "node-drain-destination", family: familyNodeDrain,
+			span: only, course: Course{Lasts: drainLasts}}, roles: []steps.Role{steps.Destination}}},
+		&nodeDrain{eviction{fault: fault{name: "node-drain-joint-destination", family: familyNodeDrain,
+			span: joint, course: Course{Lasts: drainLasts}}, roles: []steps.Role{steps.Destination}}},
+		&nodeDrain{eviction{fault: fault{name: "node-drain-joint-both", family: familyNodeDrain,
+			span: joint, course: Course{Lasts: drainLasts}}, roles: []steps.Role{steps.Source, steps.Destination}}},
 		&nodeLoss{fault{name: "node-loss-destination", family: familyNodeLoss, span: only,
 			course: Course{Lasts: lossLasts}}, steps.Destination},
 		&relayEvictions{eviction{fault: fault{name: "relay-evict-source", family: "relay-evict", span: source,
-			course: Course{Lasts: evictionsLast}}, role: steps.Source}},
+			course: Course{Lasts: evictionsLast}}, roles: []steps.Role{steps.Source}}},
 		&relayEvictions{eviction{fault: fault{name: "relay-evict-destination", family: "relay-evict",
-			span: destination, course: Course{Lasts: evictionsLast}}, role: steps.Destination}},
+			span: destination, course: Course{Lasts: evictionsLast}}, roles: []steps.Role{steps.Destination}}},
 	}
 }
 
@@ -87,7 +92,7 @@ func OfNodes() []Fault {
 type eviction struct {
 	fault
 
-	role steps.Role
+	roles []steps.Role
 
 	mu   sync.Mutex
 	done bool
@@ -139,92 +144,42 @@ func evictOnce(ctx context.Context, seed Seed, pod types.NamespacedName, uid typ
 	})
 }
 
-// settle notes that all that was to be evicted has been, while the eviction continues to look after the rest.
-func (f *eviction) settle() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.done = true
-}
+// nodeDrain closes a node, in each of the seeds at the same time, and evicts its pods as kubectl drain does.
+type nodeDrain struct{ eviction }
 
-// nodeDrain closes a node and evicts its pods as kubectl drain does.
-type nodeDrain struct {
-	eviction
-
-	// held tells that disruption budgets keep the members of etcd for as long as the fault lasts: all others leave.
-	held bool
-}
-
-// Inject closes the node. Its pods leave while the migration continues.
+// Inject closes the nodes. Their pods leave while the migration continues.
 func (f *nodeDrain) Inject(ctx context.Context, targets *Targets) error {
-	return targets.on([]steps.Role{f.role}, func(seed Seed) error {
+	type target struct {
+		seed Seed
+		node string
+	}
+	var closed []target
+	if err := targets.on(f.roles, func(seed Seed) error {
 		node, err := targets.nodeOf(ctx, seed, etcdOfNode)
 		if err != nil {
 			return err
 		}
 		targets.Log("draining node %s", node)
-		if err := cordon(ctx, seed, node); err != nil {
-			return err
-		}
-		f.begin(ctx, func(ctx context.Context) error { return f.empty(ctx, targets, seed, node) })
-		return nil
-	})
-}
-
-// empty evicts the pods of the node. If budgets are to hold members of etcd, it asks for these as well until the time
-// is over, as a drain does, and returns an error if one is let go.
-func (f *nodeDrain) empty(ctx context.Context, targets *Targets, seed Seed, node string) error {
-	if !f.held {
-		return targets.emptyNode(ctx, seed, node, func(*corev1.Pod) bool { return true })
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	members := make(chan error, 1)
-	go func() { members <- targets.expectHeld(ctx, seed, node) }()
-	if err := targets.emptyNode(ctx, seed, node, func(pod *corev1.Pod) bool { return !isMember(pod) }); err != nil {
+		closed = append(closed, target{seed, node})
+		return cordon(ctx, seed, node)
+	}); err != nil {
 		return err
 	}
-	f.settle()
-	return <-members
-}
-
-// isMember reports whether the pod is one of an Etcd.
-func isMember(pod *corev1.Pod) bool {
-	return pod.Labels["app.kubernetes.io/managed-by"] == "etcd-druid"
-}
-
-// expectHeld asks for the eviction of the node's members of etcd until the context ends. All of it must be refused by
-// their disruption budgets.
-func (t *Targets) expectHeld(ctx context.Context, seed Seed, node string) error {
-	pods, err := podsOn(ctx, seed, node)
-	if err != nil {
-		return err
-	}
-	refused := 0
-	_ = wait.PollUntilContextCancel(ctx, evictInterval, true, func(ctx context.Context) (bool, error) {
-		for _, pod := range pods {
-			if !isMember(&pod) {
-				continue
-			}
-			switch evictErr := evictOnce(ctx, seed, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name},
-				pod.UID); {
-			case evictErr == nil:
-				err = fmt.Errorf("the disruption budget let go of pod %s/%s on node %s", pod.Namespace, pod.Name, node)
-				return true, nil
-			case apierrors.IsTooManyRequests(evictErr):
-				refused++
-			}
+	f.begin(ctx, func(ctx context.Context) error {
+		errs := make([]error, len(closed))
+		var group sync.WaitGroup
+		for i, t := range closed {
+			group.Go(func() { errs[i] = targets.emptyNode(ctx, t.seed, t.node) })
 		}
-		return false, nil
+		group.Wait()
+		return errors.Join(errs...)
 	})
-	if err == nil && refused == 0 {
-		err = fmt.Errorf("no member of etcd was held on node %s", node)
-	}
-	return err
+	return nil
 }
 
-// Heal opens the node again.
+// Heal opens the nodes again.
 func (f *nodeDrain) Heal(ctx context.Context, targets *Targets) error {
-	return targets.on([]steps.Role{f.role}, func(seed Seed) error {
+	return targets.on(f.roles, func(seed Seed) error {
 		nodes, err := seed.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: drained})
 		if err != nil {
 			return fmt.Errorf("failed to list nodes: %w", err)
@@ -268,15 +223,13 @@ func cordon(ctx context.Context, seed Seed, node string) error {
 	return nil
 }
 
-// emptyNode evicts the pods of a node that are to leave, those of DaemonSets left out, until none is left. Pods that a
-// disruption budget holds do not hold the others.
-func (t *Targets) emptyNode(ctx context.Context, seed Seed, node string, leaves func(*corev1.Pod) bool) error {
-	stays := func(pod corev1.Pod) bool { return !leaves(&pod) }
+// emptyNode evicts the pods of a node, those of DaemonSets left out, until none is left. Pods that a disruption budget
+// holds do not hold the others.
+func (t *Targets) emptyNode(ctx context.Context, seed Seed, node string) error {
 	pods, err := podsOn(ctx, seed, node)
 	if err != nil {
 		return err
 	}
-	pods = slices.DeleteFunc(pods, stays)
 	errs := make([]error, len(pods))
 	var group sync.WaitGroup
 	for i := range pods {
@@ -291,7 +244,7 @@ func (t *Targets) emptyNode(ctx context.Context, seed Seed, node string, leaves 
 	}
 	if err := wait.PollUntilContextCancel(ctx, evictInterval, true, func(ctx context.Context) (bool, error) {
 		left, err := podsOn(ctx, seed, node)
-		return err == nil && len(slices.DeleteFunc(left, stays)) == 0, nil
+		return err == nil && len(left) == 0, nil
 	}); err != nil {
 		return fmt.Errorf("failed to empty node %s: %w", node, err)
 	}
@@ -310,8 +263,8 @@ func podsOn(ctx context.Context, seed Seed, node string) ([]corev1.Pod, error) {
 	var pods []corev1.Pod
 	for _, pod := range list.Items {
 		owner := metav1.GetControllerOf(&pod)
-		if owner != nil && owner.Kind == "DaemonSet" || pod.Status.Phase == corev1.PodSucceeded ||
-			pod.Status.Phase == corev1.PodFailed {
+		if pod.Spec.NodeName != node || owner != nil && owner.Kind == "DaemonSet" ||
+			pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		pods = append(pods, pod)
@@ -360,13 +313,14 @@ func (f *nodeLoss) InForce(_ context.Context, targets *Targets) (bool, error) {
 	return off, err
 }
 
-// relayEvictions evicts the relays of a seed back to back: the next one as soon as the budget permits.
+// relayEvictions evicts the relays of a seed back to back: the next one as soon as the budget permits. The budget must
+// not permit it before the replacement of the former one is in use.
 type relayEvictions struct{ eviction }
 
 // Inject begins with the first relay. The others follow while the migration continues.
 func (f *relayEvictions) Inject(ctx context.Context, targets *Targets) error {
-	return targets.on([]steps.Role{f.role}, func(seed Seed) error {
-		pods, err := runningPods(ctx, seed, targets.Namespace, v1beta1constants.LabelApp+"="+exposure.Name)
+	return targets.on(f.roles, func(seed Seed) error {
+		pods, err := runningPods(ctx, seed, targets.Namespace, relaySelector)
 		if err != nil {
 			return err
 		}
@@ -376,9 +330,39 @@ func (f *relayEvictions) Inject(ctx context.Context, targets *Targets) error {
 					pod.UID); err != nil {
 					return err
 				}
+				if err := targets.expectOthersInUse(ctx, seed, pod.Name); err != nil {
+					return err
+				}
 			}
 			return nil
 		})
 		return nil
 	})
+}
+
+// expectOthersInUse expects all relays of the seed to be in use, apart from the one that has just been evicted.
+func (t *Targets) expectOthersInUse(ctx context.Context, seed Seed, evicted string) error {
+	pods, err := runningPods(ctx, seed, t.Namespace, relaySelector)
+	if err != nil {
+		return err
+	}
+	others := 0
+	for _, pod := range pods {
+		if pod.Name == evicted {
+			continue
+		}
+		others++
+		if !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == exposure.ConditionInUse && c.Status == corev1.ConditionTrue
+		}) {
+			return fmt.Errorf("the disruption budget let go of relay %s in %s while %s is not in use", evicted,
+				seed.Name,
+				pod.Name)
+		}
+	}
+	if others != naming.MembersPerSeed-1 {
+		return fmt.Errorf("the disruption budget let go of relay %s in %s while only %d others run", evicted, seed.Name,
+			others)
+	}
+	return nil
 }

@@ -34,6 +34,16 @@ func EnvoyImage() string {
 	return unpack(files)
 }
 
+// EnvoyProgram returns the path of envoy. A spec that cannot have it is skipped, and says what to do.
+func EnvoyProgram() string {
+	ginkgo.GinkgoHelper()
+	folder, err := build.Tool(context.Background(), landscape(), "envoy")
+	if err != nil {
+		ginkgo.Skip("NOT TESTED, this needs envoy: hack/build-tools.sh envoy gets it: " + err.Error())
+	}
+	return filepath.Join(folder, "envoy")
+}
+
 // OpenVPNImage returns the folder of an image with OpenVPN, and with the program at the other paths. A spec that cannot
 // have it is skipped, and says what to do.
 func OpenVPNImage(program string, paths ...string) string {

@@ -115,7 +115,7 @@ func (a *apiServerProxy) serve(ctx context.Context) error {
 		return fmt.Errorf("envoy has ended (see %s): %w", output.Name(), exit(process.Err()))
 	case <-ctx.Done():
 	}
-	ending := a.node.cuts.begin(time.Now())
+	ending := a.node.cuts.begin(address.String(), time.Now())
 	process.Stop(a.files.grace())
 	a.node.cuts.end(ending, time.Now())
 	return ctx.Err()

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/livecpm/livecpm/test/standins/machine/container"
+	"github.com/livecpm/livecpm/test/standins/machine/incluster"
 )
 
 // Status is status for tests.
@@ -102,11 +103,22 @@ func KeepToken(ctx context.Context, client kubernetes.Interface, token MountedTo
 	return files.keepToken(ctx, logr.Discard(), projection, file)
 }
 
-// Disturbed reports whether a request of that time was disturbed by a proxy that ended.
-func (n *Node) Disturbed(begin, end time.Time) bool { return n.cuts.between(begin, end) }
+// ProxyAddress is the address of the apiserver-proxy in question.
+const ProxyAddress = "240.1.2.3"
+
+// Disturbed reports whether a request of that time was disturbed by the proxy.
+func (n *Node) Disturbed(begin, end time.Time) bool { return n.cuts.between(ProxyAddress, begin, end) }
+
+// DisturbedElsewhere reports the same of a request that was led to another one.
+func (n *Node) DisturbedElsewhere(begin, end time.Time) bool {
+	return n.cuts.between("240.4.5.6", begin, end)
+}
+
+// CutByProxy tells whether the proxy has cost a request.
+func (n *Node) CutByProxy(lost incluster.Lost) bool { return n.cutByProxy(lost) }
 
 // ProxyEnds has the node remember that a proxy has begun to end at that time; it calls the result when it has ended.
 func (n *Node) ProxyEnds(at time.Time) func(at time.Time) {
-	cut := n.cuts.begin(at)
+	cut := n.cuts.begin(ProxyAddress, at)
 	return func(at time.Time) { n.cuts.end(cut, at) }
 }

@@ -116,7 +116,7 @@ func (i *inClusterClient) ask(ctx context.Context) error {
 	}
 	client := &incluster.Client{
 		Log: i.log, Config: config, Namespace: i.pod.Namespace, Node: i.node.Name, Pod: string(i.pod.UID),
-		Interval: incluster.DefaultInterval, Cut: i.node.cuts.between,
+		Interval: incluster.DefaultInterval, Cut: i.node.cutByProxy,
 	}
 	i.node.clients.add(client)
 	return client.Run(ctx)

@@ -68,6 +68,16 @@ func (r *rules) ensure(ctx context.Context, node *Node, address netip.AddrPort) 
 	return forwarder, nil
 }
 
+// ledTo returns where the connection of the client with the address was led to; empty if that is not known.
+func (r *rules) ledTo(client string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.forwarder == nil {
+		return ""
+	}
+	return r.forwarder.LedTo(client)
+}
+
 // kubeProxy is what runs of a pod of kube-proxy: it follows the endpoints of the Service default/kubernetes with the
 // pod's own kubeconfig and service account (see package serviceproxy). It is known by its program.
 type kubeProxy struct {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -16,6 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/livecpm/livecpm/test/standins/machine/incluster"
 )
 
 // workload is what really runs of a pod.
@@ -106,7 +109,8 @@ func (r *readiness) set(reason error) {
 	}
 }
 
-// cuts remembers when apiserver-proxies of the node have ended, so that a client knows what it was disturbed by.
+// cuts remembers which apiserver-proxies of the node have ended and when, so that a client knows what it was disturbed
+// by.
 type cuts struct {
 	mu  sync.Mutex
 	all []*cut
@@ -114,12 +118,16 @@ type cuts struct {
 
 // cut is the end of an apiserver-proxy. From begin to end it may still take connections, none of which lasts; end is
 // zero before it is over.
-type cut struct{ begin, end time.Time }
+type cut struct {
+	// address is the one that the apiserver-proxy served.
+	address    string
+	begin, end time.Time
+}
 
-func (c *cuts) begin(at time.Time) *cut {
+func (c *cuts) begin(address string, at time.Time) *cut {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	added := &cut{begin: at}
+	added := &cut{address: address, begin: at}
 	c.all = append(c.all, added)
 	return added
 }
@@ -136,12 +144,22 @@ func (c *cuts) end(over *cut, at time.Time) {
 // cutShows is how long it may take until a client notices that its connection was closed.
 const cutShows = 2 * time.Second
 
-// between reports whether there was one in that time that the end can have come from. What lasts longer has another
-// reason.
-func (c *cuts) between(begin, end time.Time) bool {
+// cutByProxy reports whether the end of an apiserver-proxy has cost the request, whose connection broke: the connection
+// must have been led to that one.
+func (n *Node) cutByProxy(lost incluster.Lost) bool {
+	address, _, err := net.SplitHostPort(n.rules.ledTo(lost.Local))
+	return err == nil && n.cuts.between(address, lost.Begin, lost.End)
+}
+
+// between reports whether one with the address ended in that time, so that the end of a request can have come from it.
+// What lasts longer has another reason.
+func (c *cuts) between(address string, begin, end time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cut := range c.all {
+		if cut.address != address {
+			continue
+		}
 		over := cut.end
 		if over.IsZero() || over.After(end) {
 			over = end

@@ -549,6 +549,9 @@ var _ = DescribeTable(
 		node.ProxyEnds(at.Add(-time.Hour))(at.Add(-time.Hour))
 		node.ProxyEnds(at)(at.Add(250 * time.Millisecond))
 		Expect(node.Disturbed(at.Add(from), at.Add(to))).To(Equal(expected))
+		Expect(node.DisturbedElsewhere(at.Add(from), at.Add(to))).To(BeFalse(), "its connection led to another one")
+		Expect(node.CutByProxy(incluster.Lost{Begin: at.Add(from), End: at.Add(to), Local: "127.0.0.1:1"})).
+			To(BeFalse(), "nobody knows where its connection led to")
 	},
 	Entry("while it was on its way", -time.Second, 10*time.Millisecond, true),
 	Entry("not if it was over before", -2*time.Second, -time.Second, false),

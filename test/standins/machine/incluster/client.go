@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"sync"
 	"time"
@@ -48,9 +49,9 @@ type Client struct {
 	Namespace, Node, Pod string
 	// Interval is the time from one write and read of either way to the next.
 	Interval time.Duration
-	// Cut, when set, reports whether the node's own apiserver-proxy closed connections in that time because its pod
-	// ended.
-	Cut func(begin, end time.Time) bool
+	// Cut, when set, reports whether the node's own apiserver-proxy has closed the connection of a request because its
+	// pod ended. It is asked about requests whose connection broke, and about no others.
+	Cut func(lost Lost) bool
 
 	once    sync.Once
 	counter *counter
@@ -110,7 +111,14 @@ func newClient(base *rest.Config, way string) (kubernetes.Interface, error) {
 	config.Timeout = 0
 	config.UserAgent = "livecpm-in-cluster-client"
 	// A dialer of its own keeps client-go from sharing connections between clients.
-	config.Dial = (&net.Dialer{Timeout: requestTimeout, KeepAlive: 15 * time.Second}).DialContext
+	dialer := &net.Dialer{Timeout: requestTimeout, KeepAlive: 15 * time.Second}
+	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err == nil {
+			use(ctx, conn)
+		}
+		return conn, err
+	}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{next: next, single: way == fresh} })
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -126,7 +134,10 @@ type transport struct {
 
 // RoundTrip has the connection closed after the request, if that is wanted.
 func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	request = request.Clone(request.Context())
+	ctx := request.Context()
+	request = request.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) { use(ctx, info.Conn) },
+	}))
 	request.Close = t.single
 	return t.next.RoundTrip(request)
 }
@@ -170,8 +181,8 @@ func (c *Client) repeat(ctx context.Context, client rest.Interface, way string) 
 
 // ask makes a request and counts it. It reports whether the request succeeded.
 func (c *Client) ask(ctx context.Context, way string, kind kind, request func(context.Context) error) bool {
-	begin := time.Now()
-	attempt, cancel := context.WithTimeout(ctx, requestTimeout)
+	begin, used := time.Now(), &usedConn{}
+	attempt, cancel := context.WithTimeout(context.WithValue(ctx, usedConnKey{}, used), requestTimeout)
 	err := request(attempt)
 	cancel()
 	end := time.Now()
@@ -181,7 +192,7 @@ func (c *Client) ask(ctx context.Context, way string, kind kind, request func(co
 	}
 	ended := ended{kind: kind, at: end}
 	if err != nil {
-		ended.cut = c.Cut != nil && c.Cut(begin, end)
+		ended.cut = c.Cut != nil && broke(err) && c.Cut(Lost{Begin: begin, End: end, Local: used.local()})
 		ended.failure = fmt.Sprintf("%s %s, %s connection, after %d ms: %v", end.UTC().Format(time.RFC3339Nano), kind,
 			way, end.Sub(begin).Milliseconds(), err)
 		if ended.cut {

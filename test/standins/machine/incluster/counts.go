@@ -24,8 +24,8 @@ type Counts struct {
 	Writes int `json:"writes"`
 	// Failed is how many of them failed.
 	Failed int `json:"failed"`
-	// CutByProxy is how many of the failed ones were on their way while an apiserver-proxy of the same node closed its
-	// connections because its pod ended, as it does whenever Gardener rolls it.
+	// CutByProxy is how many of the failed ones had a connection that broke because it led to an apiserver-proxy of the
+	// same node whose pod ended, as it does whenever Gardener rolls it.
 	CutByProxy int `json:"cutByProxy"`
 	// LongestGapMs is the longest time between two answers.
 	LongestGapMs int64 `json:"longestGapMs"`

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -31,8 +32,12 @@ type apiServer struct {
 	mu          sync.Mutex
 	object      *corev1.ConfigMap
 	connections map[string]int
+	seen        map[string]bool           // addresses of clients, whatever became of their requests
 	refuse      func(r *http.Request) int // a status; 0 to serve
 }
+
+// breakOff is instead of a status: the connection ends without an answer.
+const breakOff = -1
 
 func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
@@ -41,8 +46,13 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "who is it?", http.StatusUnauthorized)
 		return
 	}
+	a.seen[r.RemoteAddr] = true
 	if a.refuse != nil {
-		if status := a.refuse(r); status != 0 {
+		switch status := a.refuse(r); status {
+		case 0:
+		case breakOff:
+			panic(http.ErrAbortHandler)
+		default:
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "refused", status)
 			return
@@ -83,7 +93,7 @@ var _ = Describe("Client", func() {
 	)
 
 	BeforeEach(func() {
-		server = &apiServer{connections: map[string]int{}}
+		server = &apiServer{connections: map[string]int{}, seen: map[string]bool{}}
 		front = httptest.NewServer(server)
 		DeferCleanup(front.Close)
 		client = &incluster.Client{
@@ -157,8 +167,23 @@ var _ = Describe("Client", func() {
 		Expect(counts().Errors[0]).To(And(ContainSubstring(" write, "), Not(ContainSubstring("secret"))))
 	})
 
+	It("should not blame a proxy for an answer of the server, whatever it is", func() {
+		var asked atomic.Int64
+		client.Cut = func(incluster.Lost) bool { asked.Add(1); return true }
+		start()
+		Eventually(func() int { return counts().Requests() }).Should(BeNumerically(">", 4))
+		refuse(func(*http.Request) int { return http.StatusServiceUnavailable })
+		Eventually(func() int { return counts().Failed }).Should(BeNumerically(">", 5))
+		Expect(counts().CutByProxy).To(BeZero())
+		Expect(asked.Load()).To(BeZero())
+	})
+
 	It("should know what the node's own proxy has cut, measure gaps, and keep the first errors", func() {
-		client.Cut = func(begin, end time.Time) bool { return end.After(begin) }
+		client.Cut = func(lost incluster.Lost) bool {
+			server.mu.Lock()
+			defer server.mu.Unlock()
+			return lost.End.After(lost.Begin) && server.seen[lost.Local]
+		}
 		start()
 		Eventually(func() int { return counts().Requests() }).Should(BeNumerically(">", 4))
 		// A gap that is not over when the longest one is read began with an answer, and there is one from after that
@@ -166,7 +191,7 @@ var _ = Describe("Client", func() {
 		since, before := time.Now(), counts().Requests()
 		Eventually(func() int { return counts().Requests() }).Should(BeNumerically(">", before))
 		earlier := counts().LongestGapMs
-		refuse(func(*http.Request) int { return http.StatusInternalServerError })
+		refuse(func(*http.Request) int { return breakOff })
 		Eventually(func() int { return counts().Failed }).Should(BeNumerically(">", 15))
 		// By now whatever was answered before has been counted.
 		began := time.Now()

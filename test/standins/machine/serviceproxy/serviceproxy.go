@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -53,6 +54,48 @@ type Forwarder struct {
 
 	mu        sync.Mutex
 	endpoints []string
+	led       map[string]led
+}
+
+// led is where a connection was led to.
+type led struct {
+	endpoint string
+	// ended is when it ended; zero before.
+	ended time.Time
+}
+
+// ledKept is for how long it is remembered where a connection was led to after its end.
+const ledKept = time.Minute
+
+// LedTo returns the endpoint that the connection of the client with the address was led to, whether that answered or
+// not; empty if that is not known. It is known until a while after the end of the connection.
+func (f *Forwarder) LedTo(client string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.led[client].endpoint
+}
+
+// lead notes where the connection is led to, and forgets those that ended long ago.
+func (f *Forwarder) lead(client, endpoint string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.DeleteFunc(f.led, func(_ string, former led) bool {
+		return !former.ended.IsZero() && time.Since(former.ended) > ledKept
+	})
+	if f.led == nil {
+		f.led = map[string]led{}
+	}
+	f.led[client] = led{endpoint: endpoint}
+}
+
+// ended notes the end of the connection.
+func (f *Forwarder) ended(client string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if former, known := f.led[client]; known {
+		former.ended = time.Now()
+		f.led[client] = former
+	}
 }
 
 // Set replaces the endpoints that new connections are led to.
@@ -94,11 +137,14 @@ func (f *Forwarder) Serve(ctx context.Context, listener net.Listener) error {
 	})
 }
 
-func (f *Forwarder) forward(ctx context.Context, client wire.Conn) error {
+func (f *Forwarder) forward(ctx context.Context, client *net.TCPConn) error {
+	from := client.RemoteAddr().String()
 	address, err := f.endpoint()
 	if err != nil {
 		return err
 	}
+	f.lead(from, address)
+	defer f.ended(from)
 	endpoint, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("failed to dial endpoint: %w", err)

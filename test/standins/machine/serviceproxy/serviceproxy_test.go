@@ -71,7 +71,7 @@ var _ = Describe("Forwarder", func() {
 		GinkgoHelper()
 		conn, err := net.Dial("tcp", address)
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(conn.Close)
+		DeferCleanup(func() { _ = conn.Close() })
 		Expect(conn.SetDeadline(time.Now().Add(patience.Eventually))).To(Succeed())
 		return conn
 	}
@@ -92,6 +92,26 @@ var _ = Describe("Forwarder", func() {
 		_, err := io.WriteString(old, "still there")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(read(old, 11)).To(Equal("still there"))
+	})
+
+	It("should remember where a connection was led to, whether somebody answers there or not", func() {
+		one := endpoint("one")
+		forwarder.Set([]string{one})
+		conn := connect()
+		Expect(read(conn, 3)).To(Equal("one"))
+		Expect(forwarder.LedTo(conn.LocalAddr().String())).To(Equal(one))
+		Expect(conn.Close()).To(Succeed())
+		Expect(forwarder.LedTo(conn.LocalAddr().String())).To(Equal(one))
+		forwarder.Set([]string{"127.0.0.1:1"})
+		Eventually(func() string {
+			refused, err := net.Dial("tcp", address)
+			if err != nil {
+				return "" // The refusal may show while connecting already.
+			}
+			defer func() { _ = refused.Close() }()
+			return forwarder.LedTo(refused.LocalAddr().String())
+		}).Should(Equal("127.0.0.1:1"))
+		Expect(forwarder.LedTo("127.0.0.1:2")).To(BeEmpty())
 	})
 
 	It("should choose among several", func() {
