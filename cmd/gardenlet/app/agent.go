@@ -17,6 +17,7 @@ import (
 	"github.com/gardener/gardener/pkg/utils/gardener/gardenlet"
 	kubernetesutils "github.com/gardener/gardener/pkg/utils/kubernetes"
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/rest"
@@ -57,34 +58,54 @@ func runAgent(ctx context.Context, configFile string) error {
 	}
 
 	log := logf.Log.WithName("livecpm")
-	var environment *setup.Environment
-	if !until(ctx, log, clock.RealClock{}, func() error {
-		access, err := accessOf(ctx, gardenletConfig)
-		if err != nil {
+	var access *setup.Access
+	if !until(ctx, log, clock.RealClock{}, func() (err error) {
+		if access, err = accessOf(ctx, gardenletConfig); err != nil {
 			return err
 		}
-		if err := mayLead(ctx, access.Seed, config); err != nil {
-			return err
-		}
-		environment, err = setup.NewEnvironmentFor(ctx, setup.Options{
-			Log: log, Config: config, GardenletConfig: gardenletConfig, Access: *access, Host: agent.HostGardenlet,
-		})
-		return err
+		return mayLead(ctx, access.Seed, config)
 	}) {
 		return nil
 	}
-	if err := setup.AddControllers(environment); err != nil {
+	seedSide, err := setup.NewSeedSide(log, config, access.Seed, agent.HostGardenlet)
+	if err != nil {
 		return err
 	}
-	log.Info("Starting the agent's manager in the gardenlet", "seed", gardenletConfig.SeedConfig.Name)
-	if err := environment.Manager.Start(ctx); err != nil {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return seedSide.Start(ctx) })
+	group.Go(func() error {
+		return runMigrations(ctx, seedSide, setup.Options{
+			Log: log, Config: config, GardenletConfig: gardenletConfig, Host: agent.HostGardenlet,
+		})
+	})
+	if err := group.Wait(); err != nil {
 		return fmt.Errorf("the agent in the gardenlet has ended: %w", err)
 	}
 	return nil
 }
 
-// mayLead asks the seed whether the agent may keep its lease. The gardenlet of a new seed may make leases, and what the
-// agent's registration brings comes later: an agent that starts in between takes the lease, cannot renew it, and its
+// runMigrations runs what needs the garden, from when it answers on. The credentials for it are read at each attempt.
+func runMigrations(ctx context.Context, seedSide *setup.SeedSide, options setup.Options) error {
+	environment := seedSide.Connect(ctx, options.Log, clock.RealClock{}, func() (*setup.Environment, error) {
+		access, err := accessOf(ctx, options.GardenletConfig)
+		if err != nil {
+			return nil, err
+		}
+		options.Access = *access
+		return setup.NewEnvironmentFor(ctx, options)
+	})
+	if environment == nil {
+		return nil
+	}
+	if err := setup.AddControllers(environment); err != nil {
+		return err
+	}
+	options.Log.Info("Starting the agent's manager in the gardenlet", "seed", options.SeedName())
+	return environment.Manager.Start(ctx)
+}
+
+// mayLead asks the seed whether the agent may keep its leases. The gardenlet of a new seed may make leases, and what
+// the agent's registration brings comes later: an agent that starts in between takes a lease, cannot renew it, and its
 // end would end the gardenlet.
 func mayLead(ctx context.Context, seed *rest.Config, config *configv1alpha1.AgentConfiguration) error {
 	if !ptr.Deref(config.LeaderElection.LeaderElect, true) {
@@ -94,7 +115,12 @@ func mayLead(ctx context.Context, seed *rest.Config, config *configv1alpha1.Agen
 	if err != nil {
 		return fmt.Errorf("failed to set up access to the seed: %w", err)
 	}
-	return mayUpdate(ctx, c, config.LeaderElection.ResourceNamespace, config.LeaderElection.ResourceName)
+	for _, lease := range []string{config.LeaderElection.ResourceName, setup.SeedSideLease(config)} {
+		if err := mayUpdate(ctx, c, config.LeaderElection.ResourceNamespace, lease); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func mayUpdate(ctx context.Context, seed client.Client, namespace, lease string) error {
