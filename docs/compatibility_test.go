@@ -64,4 +64,37 @@ var _ = Describe("compatibility.md", func() {
 		Expect(supported).To(
 			ContainElement(strings.Join(strings.Split(strings.TrimPrefix(kubernetes, "v"), ".")[:2], ".")))
 	})
+
+	It("should leave no feature of a landscape without its state, and no state without what shows it or why", func() {
+		features := rows(read("compatibility.md"), "area | feature | state |")
+		areas := map[string]int{}
+		for _, row := range features {
+			Expect(row).To(HaveLen(4))
+			Expect(row).NotTo(ContainElement(BeEmpty()), row[1])
+			areas[row[0]]++
+			reasons := regexp.MustCompile("`([A-Z][A-Za-z]+)`").FindAllStringSubmatch(row[3], -1)
+			switch row[2] {
+			case "works":
+				Expect(row[3]).To(MatchRegexp("`[^`]*(make |test/|pkg/|cmd/)[^`]*`"),
+					"nothing shows that %s works", row[1])
+			case "refused":
+				Expect(reasons).NotTo(BeEmpty(), "no reason is named for %s", row[1])
+			case "not tested":
+				Expect(len(row[3])).To(BeNumerically(">", 20), row[1])
+			default:
+				Fail(row[1] + " is " + row[2])
+			}
+			for _, folder := range regexp.MustCompile("`((?:cmd|hack|pkg|test)/[^` ]+)`").
+				FindAllStringSubmatch(row[3], -1) {
+				Expect(filepath.Join("..", folder[1])).To(BeADirectory(), row[1])
+			}
+			for _, reason := range reasons {
+				Expect(filepath.Join("operations", "reasons", reason[1]+".md")).To(BeAnExistingFile(), row[1])
+			}
+		}
+		for _, area := range []string{"exposure", "extensions", "DNS", "IP families", "cluster DNS", "network plugins",
+			"workers", "seed types", "versions", "backup providers"} {
+			Expect(areas).To(HaveKey(area))
+		}
+	})
 })

@@ -22,8 +22,9 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/livecpm/livecpm/cmd/kubectl-livecpm/app"
-	"github.com/livecpm/livecpm/pkg/migration/conditions"
+	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/migration/ownership"
+	"github.com/livecpm/livecpm/pkg/migration/pages"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/preflight"
@@ -147,7 +148,7 @@ var _ = Describe("operations", func() {
 	}
 	var otherPages []string
 	for _, topic := range []string{"abort", "draining-a-seed", "force-shrink", "monitoring", "pause", "recovery",
-		"retry"} {
+		"retry", "snapshots"} {
 		otherPages = append(otherPages, filepath.Join(folder, topic+".md"))
 	}
 
@@ -159,7 +160,7 @@ var _ = Describe("operations", func() {
 
 			overview := [][]string{}
 			for i, step := range steps.Table() {
-				page := filepath.Join("..", conditions.Runbook(step))
+				page := strings.TrimPrefix(pages.OfStep(step), pages.Base)
 				Expect(page).To(BeAnExistingFile())
 				content := read(page)
 				Expect(content).To(HavePrefix("# %s\n", step))
@@ -284,6 +285,14 @@ var _ = Describe("usage", func() {
 			Expect(row[1]).NotTo(BeEmpty())
 		}
 		Expect(listed).To(ConsistOf(expected))
+	})
+
+	It("should have the table of exit codes of the code", func() {
+		var expected [][]string
+		for _, meaning := range exit.Table() {
+			expected = append(expected, []string{strconv.Itoa(int(meaning.Code)), meaning.Word, meaning.Text})
+		}
+		Expect(rows(page, "exit code | name |")).To(Equal(expected))
 	})
 
 	It("should explain every state", func() {

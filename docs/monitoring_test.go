@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	_ "github.com/livecpm/livecpm/pkg/metrics" // registers what the table has
-	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/pkg/migration/pages"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -49,8 +49,8 @@ var _ = Describe("monitoring.md", func() {
 				for _, rule := range group.Rules {
 					expected = append(expected, []string{"`" + rule.Alert + "`", in.place, rule.Labels["severity"]})
 					// An alert about any reason leads to the page of it.
-					if strings.Contains(rule.Annotations["runbook"], "{{ $labels.reason }}") {
-						Expect(rule.Annotations["runbook"]).To(Equal("docs/operations/reasons/{{ $labels.reason }}.md"))
+					if strings.Contains(rule.Annotations["runbook_url"], "{{ $labels.reason }}") {
+						Expect(rule.Annotations["runbook_url"]).To(Equal(pages.OfReason("{{ $labels.reason }}")))
 					}
 				}
 			}
@@ -99,7 +99,7 @@ var _ = Describe("monitoring.md", func() {
 		for i, step := range steps.Table() {
 			expectedConditions = append(expectedConditions,
 				[]string{"`" + step.String() + "`", "condition", "Shoot", "agent, " + string(step.Owner),
-					"[step " + strconv.Itoa(i+1) + "](" + filepath.Base(conditions.Runbook(step)) + ")"})
+					"[step " + strconv.Itoa(i+1) + "](" + filepath.Base(pages.OfStep(step)) + ")"})
 		}
 		expectedConditions = append(expectedConditions,
 			[]string{"`" + string(drain.ConditionDrained) + "`", "condition", "Seed", "controller manager"})
