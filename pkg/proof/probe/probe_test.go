@@ -91,12 +91,15 @@ var _ = Describe("Probe", func() {
 	var alsoAwait func(p *probe.Probe)
 	BeforeEach(func() { alsoAwait = func(*probe.Probe) {} })
 
+	// running is the probe whose load is on the fake.
+	var running *probe.Probe
 	// run puts load on the fake for a while and calls the functions in between.
 	run := func(steps ...func()) *probe.Result {
 		GinkgoHelper()
 		p, err := probe.New(config)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.Start(ctx)).To(Succeed())
+		running = p
 		stopped := false
 		DeferCleanup(func() {
 			// A spec that has failed must not leave load on a server that waits for it to end.
@@ -501,7 +504,10 @@ var _ = Describe("Probe", func() {
 	It("should count reads that are older than what was acknowledged", func() {
 		result := run(locked(func() {
 			api.onRead = func(configMap *corev1.ConfigMap) { configMap.Data["sequence"] = "1" }
-		}), locked(func() { api.onRead = nil }))
+		}), func() {
+			// On a slow machine it takes longer than a load until an object is read that was written twice.
+			Eventually(func() int64 { return running.Snapshot().ReadsFailed }).Should(BeNumerically(">", 0))
+		}, locked(func() { api.onRead = nil }))
 		Expect(result.Details.StaleReads).To(BeNumerically(">", 0))
 		Expect(result.ReadsFailed).To(Equal(result.Details.StaleReads), "%v", result.Details.Incidents)
 	})
