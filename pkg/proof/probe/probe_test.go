@@ -226,6 +226,11 @@ var _ = Describe("Probe", func() {
 		config.DNSServer, config.DNSNames = "", nil
 		config.REST.Host = "https://127.0.0.1:" + api.port()
 		config.REST.ServerName = serverName
+		// Many connections may be begun at once, however slow the machine is, and then serve all that follows.
+		alsoAwait = func(p *probe.Probe) {
+			Eventually(func() int64 { s := p.Snapshot(); return s.Writes + s.Reads }).
+				Should(BeNumerically(">=", 300))
+		}
 		result := run()
 		expectCleanCounts(result)
 		Expect(result.Details.DNS).To(BeNil())
