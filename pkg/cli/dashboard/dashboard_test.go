@@ -189,12 +189,13 @@ var _ = Describe("Follower", func() {
 		look := world("joining")
 		follower := dashboard.Follower{}
 		Expect(follower.Observe(look).Report.Probe).To(BeNil())
-		look.Probe = &summary.Probe{Writes: 10, WritesFailed: 1, Updated: look.Now}
+		look.Probe = &summary.Probe{Writes: 10, WritesFailed: 1, Updated: look.Now, LongestWriteGapMs: 1240}
 		begin := look.Now.Add(-time.Hour)
 		look.Series = &recording.Series{Begin: begin, IntervalSeconds: 2, BoundsMs: recording.LatencyBoundsMs(),
 			Points: make([]recording.Point, 1800)}
 		seen := follower.Observe(look)
-		Expect(seen.Report.Probe).To(HaveValue(And(HaveField("Running", true), HaveField("WritesFailed", int64(1)))))
+		Expect(seen.Report.Probe).To(HaveValue(And(HaveField("Running", true), HaveField("WritesFailed", int64(1)),
+			HaveField("LongestGapMs", int64(1240)))))
 		Expect(seen.Report.Triggered.Sub(seen.Report.Begin)).To(Equal(2*time.Minute), "not all of the hour before")
 		look.Probe, look.Series = nil, nil
 		Expect(follower.Observe(look).Report.Probe).To(HaveValue(HaveField("Series", HaveValue(

@@ -178,6 +178,7 @@ func (f *Follower) addProbe(made *report.Report) {
 		Running: true, Writes: f.probe.Writes, WritesFailed: f.probe.WritesFailed, Reads: f.probe.Reads,
 		ReadsFailed: f.probe.ReadsFailed, WatchEvents: f.probe.WatchEvents,
 		ConnectionErrors: f.probe.ConnectionErrors, Series: f.series,
+		LongestGapMs: f.probe.LongestWriteGapMs, BaselineGapMs: f.probe.BaselineLongestWriteGapMs,
 	}
 	if f.series == nil || !f.series.Begin.Before(made.Begin) {
 		return

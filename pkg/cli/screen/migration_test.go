@@ -76,7 +76,8 @@ var _ = Describe("Migration", func() {
 			term.press("tab")
 			term.expectGolden("probe-none-" + size)
 			src.world.Probe = &summary.Probe{Started: metav1.NewTime(src.world.Now.Add(-90 * time.Second)),
-				Namespace: "livecpm-probe-1a2b3c4d", Writes: 1440, WritesFailed: 1, Reads: 3600, WatchEvents: 14400}
+				Namespace: "livecpm-probe-1a2b3c4d", Writes: 1440, WritesFailed: 1, Reads: 3600, WatchEvents: 14400,
+				LongestWriteGapMs: 1400, SinceLastWriteMs: 1400}
 			term.pass(2 * time.Second)
 			term.expectGolden("probe-" + size)
 			term.press("?")

@@ -135,6 +135,9 @@ func Counts(s probe.Snapshot, namespace string, begin, now time.Time) summary.Pr
 		Started: metav1.NewTime(begin), Updated: metav1.NewTime(now), Namespace: namespace,
 		Writes: s.Writes, WritesFailed: s.WritesFailed, Reads: s.Reads, ReadsFailed: s.ReadsFailed,
 		WatchEvents: s.WatchEvents, ConnectionErrors: s.RawConnectionErrors,
+		LongestWriteGapMs:         s.LongestWriteGap.Milliseconds(),
+		BaselineLongestWriteGapMs: s.BaselineLongestWriteGap.Milliseconds(),
+		SinceLastWriteMs:          s.SinceLastWrite.Milliseconds(),
 	}
 }
 

@@ -47,7 +47,9 @@ func (l *fakeLoad) Start(context.Context) error { l.note("start"); return l.star
 func (l *fakeLoad) Mark(phase probe.Phase)      { l.note("mark " + string(phase)) }
 func (l *fakeLoad) Namespace() string           { return "livecpm-probe-x" }
 func (l *fakeLoad) Snapshot() probe.Snapshot {
-	return probe.Snapshot{Writes: 10, WritesFailed: 1, Reads: 20, WatchEvents: 100, RawConnectionErrors: 2}
+	return probe.Snapshot{Writes: 10, WritesFailed: 1, Reads: 20, WatchEvents: 100, RawConnectionErrors: 2,
+		SinceLastWrite: 40 * time.Millisecond, LongestWriteGap: 1200 * time.Millisecond,
+		BaselineLongestWriteGap: 300 * time.Millisecond}
 }
 func (l *fakeLoad) Stop(ctx context.Context) (*probe.Result, error) {
 	l.note("stop")
@@ -134,7 +136,9 @@ var _ = Describe("Run", func() {
 		Expect(out.String()).To(ContainSubstring("namespace livecpm-probe-x"))
 		Expect(published).NotTo(BeEmpty())
 		Expect(published[0]).To(And(HaveField("Namespace", "livecpm-probe-x"), HaveField("Writes", int64(10)),
-			HaveField("ConnectionErrors", int64(2)), HaveField("Started.Time", begin)))
+			HaveField("ConnectionErrors", int64(2)), HaveField("Started.Time", begin),
+			HaveField("LongestWriteGapMs", int64(1200)), HaveField("BaselineLongestWriteGapMs", int64(300)),
+			HaveField("SinceLastWriteMs", int64(40))))
 	})
 
 	It("should wait for a migration, follow its phases, and continue for a while after it", func() {

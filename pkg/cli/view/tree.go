@@ -12,6 +12,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
 const (
@@ -397,16 +398,45 @@ func dnsNodes(seeds []summary.Seed) []node {
 
 func probeNodes(p summary.Probe, now time.Time) []node {
 	c := green
-	if p.WritesFailed+p.ReadsFailed > 0 {
+	if p.WritesFailed+p.ReadsFailed > 0 || longestStall(p) > recording.MaxWriteGap {
 		c = red
+	}
+	details := []string{fmt.Sprintf("%d watch events, %d connection errors that clients do not see, namespace %s",
+		p.WatchEvents, p.ConnectionErrors, p.Namespace)}
+	if budget := stallBudget(p); budget != "" {
+		details = append(details, budget)
 	}
 	return []node{{
 		text: fmt.Sprintf("for %s: %d writes (%d failed), %d reads (%d failed)", Duration(now.Sub(p.Started.Time)),
-			p.Writes, p.WritesFailed, p.Reads, p.ReadsFailed), color: c,
-		details: []string{fmt.Sprintf("%d watch events, %d connection errors that clients do not see, namespace %s",
-			p.WatchEvents, p.ConnectionErrors, p.Namespace)},
+			p.Writes, p.WritesFailed, p.Reads, p.ReadsFailed), color: c, details: details,
 	}}
 }
+
+// longestStall is the longest time without an acknowledged write, before the migration or since it began.
+func longestStall(p summary.Probe) time.Duration {
+	return time.Duration(max(p.LongestWriteGapMs, p.BaselineLongestWriteGapMs)) * time.Millisecond
+}
+
+// stallBudget says how much of the time is left in which no write may be acknowledged, as recordings are judged: a
+// countdown while writes wait, and otherwise what the longest stall has left. It is empty if the probe does not tell.
+func stallBudget(p summary.Probe) string {
+	const budget = recording.MaxWriteGap
+	longest, since := longestStall(p), time.Duration(p.SinceLastWriteMs)*time.Millisecond
+	switch {
+	case longest == 0:
+		return ""
+	case longest > budget:
+		return fmt.Sprintf("stall budget: exceeded, no write was acknowledged for %s of %s", tenths(longest), budget)
+	case since >= time.Second:
+		return fmt.Sprintf("stall budget: %s of %s left, no write acknowledged for %s", tenths(budget-since), budget,
+			tenths(since))
+	}
+	return fmt.Sprintf("stall budget: %s of %s left, the longest stall took %s", tenths(budget-longest), budget,
+		tenths(longest))
+}
+
+// tenths writes a short duration.
+func tenths(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
 
 // unknownNodes are the seeds of which nothing is known.
 func unknownNodes(seeds []summary.Seed) []node {

@@ -179,6 +179,32 @@ var _ = Describe("Drain", func() {
 	})
 })
 
+var _ = Describe("Stall budget", func() {
+	stalled := func(probe summary.Probe) string {
+		w := load[summary.ControlPlane]("worlds", "joining")
+		probe.Started = w.Now
+		w.Probe = &probe
+		return view.Probe(w, view.Options{})
+	}
+
+	DescribeTable("should tell what is left of the time without writes", func(probe summary.Probe, text string) {
+		Expect(stalled(probe)).To(ContainSubstring(text))
+	},
+		Entry("while none waits", summary.Probe{LongestWriteGapMs: 1240, BaselineLongestWriteGapMs: 380,
+			SinceLastWriteMs: 40}, "stall budget: 3.8s of 5s left, the longest stall took 1.2s"),
+		Entry("of a stall before the migration", summary.Probe{LongestWriteGapMs: 300,
+			BaselineLongestWriteGapMs: 2000}, "stall budget: 3.0s of 5s left, the longest stall took 2.0s"),
+		Entry("while all wait", summary.Probe{LongestWriteGapMs: 3100, SinceLastWriteMs: 1400},
+			"stall budget: 3.6s of 5s left, no write acknowledged for 1.4s"),
+		Entry("when it is exceeded", summary.Probe{LongestWriteGapMs: 6200, SinceLastWriteMs: 40},
+			"stall budget: exceeded, no write was acknowledged for 6.2s of 5s"),
+	)
+
+	It("should not tell what a probe of an earlier release does not", func() {
+		Expect(stalled(summary.Probe{Writes: 7})).NotTo(ContainSubstring("stall budget"))
+	})
+})
+
 var _ = Describe("Tree with members that were asked", func() {
 	It("should show role, lag and size of each, and a probe that runs", func() {
 		w := load[summary.ControlPlane]("worlds", "joining")
@@ -193,7 +219,7 @@ var _ = Describe("Tree with members that were asked", func() {
 			Status: "Ready", Lag: new(uint64(1200)), DBSize: new(int64(900 << 10))}}
 		w.Probe = &summary.Probe{Started: metav1.NewTime(w.Now.Add(-90 * time.Second)),
 			Namespace: "livecpm-probe-1a2b3c4d", Writes: 1440, WritesFailed: 1, Reads: 3600, WatchEvents: 14400,
-			ConnectionErrors: 2}
+			ConnectionErrors: 2, LongestWriteGapMs: 1240, BaselineLongestWriteGapMs: 380, SinceLastWriteMs: 40}
 		expectGolden("tree-asked", view.Tree(w, view.Options{}))
 		for _, width := range []int{40, 80, 120} {
 			for line := range strings.Lines(view.Tree(w, view.Options{Width: width})) {

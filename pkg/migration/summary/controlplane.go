@@ -42,6 +42,12 @@ type Probe struct {
 	WatchEvents int64 `json:"watchEvents"`
 	// ConnectionErrors are the errors of connections that clients hide from their callers.
 	ConnectionErrors int64 `json:"connectionErrors"`
+	// LongestWriteGapMs is the longest time without an acknowledged write since the migration began,
+	// BaselineLongestWriteGapMs the one before, and SinceLastWriteMs how long none has been acknowledged now, all in
+	// milliseconds.
+	LongestWriteGapMs         int64 `json:"longestWriteGapMs,omitempty"`
+	BaselineLongestWriteGapMs int64 `json:"baselineLongestWriteGapMs,omitempty"`
+	SinceLastWriteMs          int64 `json:"sinceLastWriteMs,omitempty"`
 }
 
 // Seed is what was seen of the shoot's control plane in one seed.

@@ -303,7 +303,9 @@ var _ = Describe("Probe", func() {
 			writes, _ := probe.Slots(config)
 			candidates := 2
 			Eventually(hung.Load).Should(BeNumerically(">", 2*writes+config.KeptConnections+candidates))
-		}, func() { api.beforeWrite.Store(nil) })
+		}, func() { api.beforeWrite.Store(nil) }, func() {
+			Expect(running.Snapshot().LongestWriteGap).To(BeNumerically(">=", config.RequestTimeout))
+		})
 		Expect(result.WritesFailed).To(BeNumerically(">", 0))
 		Expect(result.LongestWriteGapMs).To(BeNumerically(">=", config.RequestTimeout.Milliseconds()))
 		Expect(result.Details.AcknowledgedWritesLost).To(BeZero())

@@ -50,6 +50,9 @@ type Snapshot struct {
 	Writes, WritesFailed, Reads, ReadsFailed, RawConnectionErrors, WatchEvents int64
 	// SinceLastWrite is the time since the last acknowledged write.
 	SinceLastWrite time.Duration
+	// LongestWriteGap is the longest time without an acknowledged write since the migration began, up to now.
+	// BaselineLongestWriteGap is the one before.
+	LongestWriteGap, BaselineLongestWriteGap time.Duration
 }
 
 // Snapshot returns the present counts, for a live display.
@@ -62,6 +65,7 @@ func (p *Probe) Snapshot() Snapshot {
 		RawConnectionErrors: p.clients.errors(),
 		SinceLastWrite:      time.Since(p.timeline.lastAck()),
 	}
+	s.BaselineLongestWriteGap, s.LongestWriteGap = p.timeline.gaps(time.Now())
 	for _, w := range p.watchers {
 		s.WatchEvents += w.events.Load()
 	}

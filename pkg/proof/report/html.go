@@ -254,6 +254,13 @@ func tiles(r Report) []tile {
 	return out
 }
 
+// longestGap is the longest time without an acknowledged write.
+func longestGap(p Probe, name string) tile {
+	return tile{Name: name, Value: fmt.Sprintf("%d ms", p.LongestGapMs),
+		Note: fmt.Sprintf("%d ms before", p.BaselineGapMs),
+		Bad:  max(p.LongestGapMs, p.BaselineGapMs) > recording.MaxWriteGap.Milliseconds()}
+}
+
 // probeTiles are the figures of what clients noticed. A probe that runs has compared nothing yet.
 func probeTiles(p Probe) []tile {
 	if p.Running {
@@ -262,6 +269,7 @@ func probeTiles(p Probe) []tile {
 				Bad: p.WritesFailed > 0},
 			{Name: "failed reads so far", Value: fmt.Sprint(p.ReadsFailed), Note: fmt.Sprintf("of %d", p.Reads),
 				Bad: p.ReadsFailed > 0},
+			longestGap(p, "longest gap between writes so far"),
 		}
 	}
 	out := []tile{
@@ -271,9 +279,7 @@ func probeTiles(p Probe) []tile {
 			Note: failedNote(p.Reads, p.ReadsFailed, p.ReadsRetryable), Bad: p.ReadsFailed > 0},
 		{Name: "lost watch events", Value: fmt.Sprint(p.WatchEventsLost),
 			Note: fmt.Sprintf("of %d", p.WatchEvents), Bad: p.WatchEventsLost > 0},
-		{Name: "longest gap between writes", Value: fmt.Sprintf("%d ms", p.LongestGapMs),
-			Note: fmt.Sprintf("%d ms before", p.BaselineGapMs),
-			Bad:  max(p.LongestGapMs, p.BaselineGapMs) > recording.MaxWriteGap.Milliseconds()},
+		longestGap(p, "longest gap between writes"),
 		{Name: "longest time to a watch event", Value: fmt.Sprintf("%d ms", p.MaxLagMs),
 			Bad: p.MaxLagMs > recording.MaxWatchLag.Milliseconds()},
 	}
