@@ -267,12 +267,27 @@ var _ = Describe("operations", func() {
 var _ = Describe("usage", func() {
 	page := read(filepath.Join("usage", "README.md"))
 
-	It("should show what the plugin draws", func() {
-		quoted := regexp.MustCompile("(?s)<!-- (\\S+) -->\n\n```\n(.*?)```\n").FindAllStringSubmatch(page, -1)
-		Expect(len(quoted)).To(BeNumerically(">=", 5))
-		for _, quote := range quoted {
-			Expect(quote[2]).To(Equal(read(filepath.Join("usage", quote[1]))), quote[1])
+	It("should show what the plugin draws, and all that was recorded", func() {
+		quotes := regexp.MustCompile("(?s)<!-- (\\S+) -->\n\n```\n(.*?)```\n")
+		pages, err := filepath.Glob(filepath.Join("usage", "*.md"))
+		Expect(err).NotTo(HaveOccurred())
+		shown := map[string]bool{}
+		for _, page := range pages {
+			quoted := quotes.FindAllStringSubmatch(read(page), -1)
+			Expect(len(quoted)).To(BeNumerically(">=", 5), page)
+			for _, quote := range quoted {
+				file := filepath.Join("usage", quote[1])
+				Expect(quote[2]).To(Equal(read(file)), "%s quotes %s", page, quote[1])
+				shown[file] = true
+			}
 		}
+		Expect(filepath.WalkDir(filepath.Join("usage", "recorded"),
+			func(path string, entry fs.DirEntry, err error) error {
+				if err == nil && filepath.Ext(path) == ".txt" {
+					Expect(shown).To(HaveKey(path), "nothing shows it")
+				}
+				return err
+			})).To(Succeed())
 	})
 
 	It("should have a line for every command of the plugin, and no other", func() {

@@ -64,6 +64,8 @@ func (l look) set(parameters string) (look, error) {
 			l.faint = true
 		case "7":
 			l.reversed = true
+		case "39": // the default colour: terminals end a colour so when they tell what they show
+			l.ink = ""
 		default:
 			color, known := inks[p]
 			if !known {

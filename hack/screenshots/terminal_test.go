@@ -19,13 +19,14 @@ import (
 
 var _ = Describe("a terminal", func() {
 	It("should be drawn as it looks", func() {
-		svg, err := screenshots.Terminal("a\x1b[1mb\x1b[m <&\n\x1b[7m[1 Steps]\x1b[m \x1b[2;36mc\n\x1b[0md\n")
+		svg, err := screenshots.Terminal("a\x1b[1mb\x1b[m <&\n\x1b[7m[1 Steps]\x1b[m \x1b[2;36mc\n\x1b[0md\x1b[31me\x1b[39mf\n")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(svg).To(And(
 			ContainSubstring(`>a</text>`), ContainSubstring(` font-weight="bold">b</text>`),
 			ContainSubstring(">\u00a0&lt;&amp;</text>"),
 			ContainSubstring(` fill="#14181f">[1`+"\u00a0"+`Steps]</text>`),
-			ContainSubstring(` fill="#5bc8d8" opacity="0.6">c</text>`), ContainSubstring(`fill="#e4e8ef">d</text>`)))
+			ContainSubstring(` fill="#5bc8d8" opacity="0.6">c</text>`), ContainSubstring(`fill="#e4e8ef">d</text>`),
+			ContainSubstring(` fill="#f27a84">e</text>`), ContainSubstring(` fill="#e4e8ef">f</text>`)))
 		Expect(strings.Count(svg, "<rect")).To(Equal(2))
 	})
 

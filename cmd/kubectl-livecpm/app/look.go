@@ -65,6 +65,18 @@ func (s *surroundings) lookAtShoot(name string) look {
 	}
 }
 
+// lookAtGarden returns what looks at the shoot, and at what tells how long its migration takes.
+func (s *surroundings) lookAtGarden(name string) look {
+	lookAtShoot := s.lookAtShoot(name)
+	return func(ctx context.Context) (summary.ControlPlane, error) {
+		w, err := lookAtShoot(ctx)
+		if err == nil {
+			w.Expected = s.forecast.Of(ctx, w.Shoot, nil)
+		}
+		return w, err
+	}
+}
+
 // lookAtAll returns what also looks at the seeds, and at the probe on this machine.
 func (s *surroundings) lookAtAll(name string) look {
 	lookAtShoot := s.lookAtShoot(name)

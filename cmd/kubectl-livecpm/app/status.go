@@ -71,7 +71,7 @@ func (o *options) status(ctx context.Context, name string, f *statusFlags) error
 	defer s.close()
 	ctx, cancel := withTimeout(ctx, f.timeout)
 	defer cancel()
-	return view.Waiting{Loop: o.loop(s.lookAtShoot(name)), Goal: goal, Once: !f.wait, Show: o.changes()}.Do(ctx)
+	return view.Waiting{Loop: o.loop(s.lookAtGarden(name)), Goal: goal, Once: !f.wait, Show: o.changes()}.Do(ctx)
 }
 
 // withTimeout ends the context after the timeout, if there is one, with the cause view.ErrTimeout.

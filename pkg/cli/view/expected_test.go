@@ -90,6 +90,19 @@ var _ = Describe("expected times", func() {
 		expectGolden("list-expected", view.List(all, w.Now.Time, view.Options{}))
 	})
 
+	It("should be in the lines of a migration that is followed, as in the tree", func() {
+		w := expecting("moving")
+		var out strings.Builder
+		changes := view.Changes(&out, view.Options{})
+		changes(w)
+		Expect(out.String()).To(ContainSubstring("garden-demo/live Processing %d %% EtcdMigrationComplete",
+			w.Expected.Progress))
+		written := out.String()
+		w.Expected.Progress++
+		changes(w)
+		Expect(out.String()).To(Equal(written), "time that passes is no change")
+	})
+
 	DescribeTable("should be rounded to what anybody can know", func(d time.Duration, expected string) {
 		Expect(view.About(d)).To(Equal(expected))
 	},

@@ -4,7 +4,6 @@
 package view
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/livecpm/livecpm/pkg/migration/summary"
@@ -17,18 +16,11 @@ func FleetChanges(tell func(summary.Summary, string), o Options) func([]summary.
 	return func(all []summary.Summary, now time.Time) {
 		lines := map[string]string{}
 		for _, s := range InFlightFirst(all) {
-			// What is expected changes with every look, and is no change of the migration.
-			plain := s
-			plain.Expected, plain.Progress = nil, 0
-			lines[s.Key()] = Line(plain, o)
+			lines[s.Key()] = unexpected(s, o)
 			if lines[s.Key()] == previous[s.Key()] || previous == nil && s.State.Final() {
 				continue
 			}
-			left := Left(s)
-			if left != "" {
-				left = "[" + left + "] "
-			}
-			tell(s, fmt.Sprintf("%s  %s%s\n", o.Clock(now), left, Line(s, o)))
+			tell(s, timedLine(s, now, o))
 		}
 		previous = lines
 	}

@@ -24,7 +24,7 @@ var _ = Describe("Installation", func() {
 
 	It("should draw each check, and below what did not pass what to do and where to read on", func() {
 		var in view.Installation
-		in.Add("garden", pass("2 of 3 seeds have an agent"),
+		in.Add("garden", pass("an agent is in 2 of 3 seeds"),
 			view.LinkedCheck{Link: gate, Check: view.Check{Name: "GateInForce", Status: view.Unknown,
 				Evidence: "garden-demo/live: the dry run failed", Remedy: "get permission to patch shoots/status"}})
 		in.Add("seed seed-a", view.LinkedCheck{Link: link, Check: view.Check{Name: "DNSAccess", Status: view.Fail,

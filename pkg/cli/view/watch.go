@@ -69,15 +69,27 @@ func Fatal(err error) bool {
 func Changes(out io.Writer, o Options) func(summary.ControlPlane) summary.Summary {
 	previous := ""
 	return func(w summary.ControlPlane) summary.Summary {
-		// What is expected changes with every look, and is no change of the migration.
-		if line := Line(summary.Summarize(w.Shoot, w.Now.Time), o); line != previous {
+		s := Summary(w)
+		if line := unexpected(s, o); line != previous {
 			previous = line
-			left := Left(Summary(w))
-			if left != "" {
-				left = "[" + left + "] "
-			}
-			fmt.Fprintf(out, "%s  %s%s\n", o.Clock(w.Now.Time), left, line)
+			fmt.Fprint(out, timedLine(s, w.Now.Time, o))
 		}
-		return Summary(w)
+		return s
 	}
+}
+
+// unexpected is the line of a migration without what is expected, which changes with every look and is no change of the
+// migration.
+func unexpected(s summary.Summary, o Options) string {
+	s.Expected, s.Progress = nil, 0
+	return Line(s, o)
+}
+
+// timedLine is the line of a migration as it is written at a point in time, with the time that is left.
+func timedLine(s summary.Summary, now time.Time, o Options) string {
+	left := Left(s)
+	if left != "" {
+		left = "[" + left + "] "
+	}
+	return fmt.Sprintf("%s  %s%s\n", o.Clock(now), left, Line(s, o))
 }

@@ -159,7 +159,7 @@ var _ = Describe("Watch", func() {
 				looks = append(looks, now())
 			}, nil, exit.No, "has not reached EtcdMigrationComplete: None"),
 			Entry("timeout", func() { looks = append(looks, now()) }, view.ErrTimeout, exit.Timeout,
-				"the last state is: Requested, 0 %, SourceEtcdPreparedForPeerJoin"),
+				"the last state is: Requested, SourceEtcdPreparedForPeerJoin"),
 			Entry("timeout without a look", func() {}, view.ErrTimeout, exit.Timeout, "not known"),
 			Entry("interrupt", func() { looks = append(looks, now()) }, errors.New("interrupted"), exit.Error,
 				"interrupted"),

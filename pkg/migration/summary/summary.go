@@ -123,7 +123,7 @@ func (s Step) Undone() bool {
 func (s Summary) String() string {
 	text := string(s.State)
 	if !s.State.Final() && s.Step != "" {
-		text += fmt.Sprintf(", %d %%, %s", s.Progress, s.Step)
+		text += ", " + s.Step
 	}
 	if s.Reason != "" {
 		text += " (" + s.Reason + ")"
