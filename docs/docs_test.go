@@ -302,6 +302,30 @@ var _ = Describe("usage", func() {
 		Expect(listed).To(ConsistOf(expected))
 	})
 
+	It("should show commands with flags that they have, as they are spelled now, on this and on all other pages",
+		func() {
+			var (
+				call  = regexp.MustCompile("kubectl(?: --[a-z-]+=\\S+)* livecpm ([a-z][^`#|;<>()\\n]*)")
+				flag  = regexp.MustCompile(`(?:^| )--([a-z-]+)`)
+				flags int
+			)
+			for _, path := range allPages() {
+				for _, found := range call.FindAllStringSubmatch(read(path), -1) {
+					command, _, err := app.NewCommand(app.Streams{Out: io.Discard, Err: io.Discard}).
+						Find(strings.Fields(found[1]))
+					if err != nil || !command.HasParent() {
+						continue // It is a sentence about the plugin.
+					}
+					for _, name := range flag.FindAllStringSubmatch(found[1], -1) {
+						flags++
+						Expect(command.Flag(name[1])).To(And(Not(BeNil()), HaveField("Hidden", false)), "%s: %s", path,
+							found[0])
+					}
+				}
+			}
+			Expect(flags).To(BeNumerically(">", 50))
+		})
+
 	It("should have the table of exit codes of the code", func() {
 		var expected [][]string
 		for _, meaning := range exit.Table() {
@@ -355,15 +379,7 @@ var _ = Describe("links", func() {
 	link := regexp.MustCompile(`\]\(([^)#\s]*)(#[^)]*)?\)`)
 
 	It("should lead somewhere, and anchors to a heading", func() {
-		pages := []string{filepath.Join("..", "README.md"), filepath.Join("..", "CONTRIBUTING.md"),
-			filepath.Join("..", "SECURITY.md"), filepath.Join("..", "CHANGELOG.md")}
-		Expect(filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
-			if strings.HasSuffix(path, ".md") {
-				pages = append(pages, path)
-			}
-			return err
-		})).To(Succeed())
-		for _, page := range pages {
+		for _, page := range allPages() {
 			for _, match := range link.FindAllStringSubmatch(read(page), -1) {
 				if strings.Contains(match[1], "://") {
 					continue
@@ -395,6 +411,21 @@ func anchors(page string) []string {
 		names = append(names, strings.ReplaceAll(omitted.ReplaceAllString(strings.ToLower(text), ""), " ", "-"))
 	}
 	return names
+}
+
+// allPages are the paths of all pages.
+func allPages() []string {
+	out := []string{filepath.Join("..", "README.md"), filepath.Join("..", "CONTRIBUTING.md"),
+		filepath.Join("..", "SECURITY.md"), filepath.Join("..", "CHANGELOG.md")}
+	if err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".md") {
+			out = append(out, path)
+		}
+		return err
+	}); err != nil {
+		panic(err)
+	}
+	return out
 }
 
 func read(path string) string {

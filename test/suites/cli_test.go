@@ -386,7 +386,7 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 
 		ticket := filepath.Join(folder, "live.md")
 		code, _, all = livecpm(ctx, "report", shootName, "--ticket", "--file", ticket, "--baseline",
-			filepath.Join(folder, "baseline.json"), "--probe", filepath.Join(folder, "probe.json"))
+			filepath.Join(folder, "baseline.json"), "--probe-result", filepath.Join(folder, "probe.json"))
 		Expect(code).To(Equal(exit.Done), all)
 		written, err := os.ReadFile(ticket)
 		Expect(err).NotTo(HaveOccurred())

@@ -33,11 +33,15 @@ type Streams struct {
 
 // Run runs the command that the arguments name and returns its exit code.
 func Run(ctx context.Context, streams Streams, args []string) exit.Code {
-	command := NewCommand(streams)
+	return newOptions(streams).run(ctx, args)
+}
+
+func (o *options) run(ctx context.Context, args []string) exit.Code {
+	command := newCommand(o)
 	command.SetArgs(args)
 	err := command.ExecuteContext(ctx)
 	if err != nil && err.Error() != "" {
-		fmt.Fprintf(streams.Err, "error: %v\n", err)
+		fmt.Fprintf(o.Err, "error: %v\n", err)
 	}
 	return exit.Of(err)
 }
@@ -60,6 +64,10 @@ type options struct {
 	dryRun  steer.DryRun
 }
 
+func newOptions(streams Streams) *options {
+	return &options{Streams: streams, garden: access.NewGardenFlags(), clock: clock.RealClock{}}
+}
+
 // The groups of the commands in the help, in their order.
 var groups = []*cobra.Group{
 	{ID: groupMove, Title: "Move a control plane:"},
@@ -78,9 +86,9 @@ const (
 )
 
 // NewCommand returns the command with all commands below it.
-func NewCommand(streams Streams) *cobra.Command {
-	o := &options{Streams: streams, garden: access.NewGardenFlags(), clock: clock.RealClock{}}
+func NewCommand(streams Streams) *cobra.Command { return newCommand(newOptions(streams)) }
 
+func newCommand(o *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kubectl-livecpm",
 		Short: "Plan, start, watch, steer and verify live migrations of control planes",
@@ -102,8 +110,8 @@ func NewCommand(streams Streams) *cobra.Command {
 		SilenceUsage:      true,
 		PersistentPreRunE: func(command *cobra.Command, _ []string) error { return o.prepare(command) },
 	}
-	command.SetOut(streams.Out)
-	command.SetErr(streams.Err)
+	command.SetOut(o.Out)
+	command.SetErr(o.Err)
 	o.garden.AddTo(command)
 	flags := command.PersistentFlags()
 	flags.StringArrayVar(&o.seeds, "seed-kubeconfig", nil,

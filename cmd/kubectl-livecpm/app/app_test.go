@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -20,6 +21,9 @@ import (
 	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
+
+// longFlag is a flag on a command line.
+var longFlag = regexp.MustCompile(` --([a-z-]+)`)
 
 var _ = Describe("Commands", func() {
 	var (
@@ -48,10 +52,25 @@ var _ = Describe("Commands", func() {
 					Find(strings.Fields(line)[2:])
 				Expect(err).NotTo(HaveOccurred(), line)
 				Expect(parsed.HasParent()).To(BeTrue(), line)
+				call, _, _ := strings.Cut(line, " # ")
+				for _, flag := range longFlag.FindAllStringSubmatch(call, -1) {
+					Expect(parsed.Flag(flag[1])).To(And(Not(BeNil()), HaveField("Hidden", false)), line)
+				}
 			}
 		}
 		Expect(run("start", "--help")).To(Equal(exit.Done))
 		Expect(out.String()).To(ContainSubstring("kubectl livecpm start SHOOT --to SEED"))
+	})
+
+	It("should name both ways into seeds where their help names one", func() {
+		root := app.NewCommand(app.Streams{Out: io.Discard, Err: io.Discard})
+		for _, name := range append(commandNames(), "") {
+			command, _, err := root.Find(strings.Fields(name))
+			Expect(err).NotTo(HaveOccurred())
+			if strings.Contains(command.Long, "--seed-kubeconfig") {
+				Expect(command.Long).To(ContainSubstring("--seed-access"), name)
+			}
+		}
 	})
 
 	DescribeTable("should refuse what it does not understand, before it looks at the garden",

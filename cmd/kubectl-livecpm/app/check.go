@@ -66,8 +66,8 @@ func (o *options) check(ctx context.Context, f *checkFlags) error {
 			s.reach(ctx, seed.Name)
 		}
 	}
-	in, err := inspect.InstallationReader{Garden: s.garden, Seeds: s.seeds, Plugin: pluginVersion(),
-		Clock: o.clock}.Read(ctx, f.seeds...)
+	in, err := inspect.InstallationReader{Garden: s.garden, Seeds: s.seeds, Credentials: s.credentials,
+		Plugin: pluginVersion(), Clock: o.clock}.Read(ctx, f.seeds...)
 	if err != nil {
 		return err
 	}

@@ -114,8 +114,8 @@ func (o *options) collect(
 		dump.Migration(ctx, inspect.Timeline{Garden: s.garden, Seeds: s.seeds, Shoot: w.Shoot,
 			Since: o.since(migration, since)}, seeds...)
 	}
-	in, err := inspect.InstallationReader{Garden: s.garden, Seeds: s.seeds, Plugin: pluginVersion(),
-		Clock: o.clock}.Read(ctx)
+	in, err := inspect.InstallationReader{Garden: s.garden, Seeds: s.seeds, Credentials: s.credentials,
+		Plugin: pluginVersion(), Clock: o.clock}.Read(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

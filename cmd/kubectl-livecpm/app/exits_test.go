@@ -9,7 +9,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +19,10 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"github.com/spf13/cobra"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,14 +30,19 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/livecpm/livecpm/cmd/kubectl-livecpm/app"
+	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/cli/access"
 	"github.com/livecpm/livecpm/pkg/cli/document"
 	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/drain"
 	"github.com/livecpm/livecpm/pkg/migration/history"
+	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/preflight/gate"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
+	"github.com/livecpm/livecpm/test/seedlook"
 )
 
 // ending is one way in which a command ends.
@@ -117,6 +127,44 @@ func thenAborted(g *servedGarden) {
 	g.after = func() { g.put(newPlannable().aborted().shoot) }
 }
 
+// thenSucceeded lets agents complete the migration as soon as its seed is set.
+func thenSucceeded(g *servedGarden) {
+	in(ready)(g)
+	g.after = func() { g.put(newPlannable().succeeded().shoot) }
+}
+
+// sound lets everything in the garden be in order, and in both seeds, to which there is access.
+func sound(g *servedGarden) {
+	GinkgoHelper()
+	p := newPlannable()
+	for _, seed := range []*gardencorev1beta1.Seed{p.seedA, p.seedB} {
+		seedlook.Say(seed, seedfacts.AnnotationAgent, seedfacts.Agent{Release: "v0.0.1", Gardener: "v1.150.0",
+			Relay: "registry.example.org/livecpm-relay:v0.0.1"})
+	}
+	p.into(g)
+	lease := func(name string) *coordinationv1.Lease {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: name},
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: new("leader"), RenewTime: new(metav1.NowMicro())}}
+	}
+	g.put(lease(configv1alpha1.DefaultControllerManagerLeaseName),
+		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: gate.PolicyName},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: gate.PolicyName,
+				ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}}})
+
+	seed := newServedGarden()
+	own := metav1.ObjectMeta{Namespace: "garden", Name: "livecpm"}
+	seed.put(lease(configv1alpha1.DefaultLeaseName), &monitoringv1.PrometheusRule{ObjectMeta: own},
+		&monitoringv1.ServiceMonitor{ObjectMeta: own},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "istio-ingress", Name: "gateway"},
+			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+				{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}},
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "istio-ingress", Name: "istio-ingressgateway"},
+			Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{
+				Ingress: []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}}}})
+	kubeconfig := seed.kubeconfig()
+	GinkgoT().Setenv(access.EnvironmentSeeds, "seed-a="+kubeconfig+",seed-b="+kubeconfig)
+}
+
 func withHistory(g *servedGarden) {
 	GinkgoHelper()
 	past, err := history.Decode("")
@@ -135,6 +183,7 @@ var endings = []ending{
 	{"abort", exit.No, "", []string{"live"}, refusing(joining), "the garden refuses"},
 	{"abort", exit.No, "", []string{"live", "--stay"}, in(joining), "only when its live migration is Aborted"},
 	{"abort", exit.Error, "", []string{"absent"}, in(joining), "not found"},
+	{"check", exit.Done, document.Installation, nil, sound, "All 22 checks passed."},
 	{"check", exit.No, document.Installation, nil, in(ready), "could not be made"},
 	{"check", exit.Error, "", []string{"--seed-access", "root"}, nil, `--seed-access is "root"`},
 	{"completion kubectl", exit.Done, "", nil, nil, "__complete"},
@@ -162,6 +211,8 @@ var endings = []ending{
 	{"drain wait", exit.Error, "", []string{"absent"}, in(ready), "not found"},
 	{"drain wait", exit.Timeout, "", []string{"seed-a", "--timeout", "50ms"}, in(drained(progressing)), "timed out"},
 	{"drain wait", exit.Operator, "", []string{"seed-a"}, in(drained("False")), "so many shoots"},
+	{"dump", exit.Done, document.Dump, nil, in(ready), "Look into it"},
+	{"dump", exit.Done, document.Dump, []string{"live"}, in(nowhere), "Look into it"},
 	{"dump", exit.No, document.Dump, []string{"live"}, in(joining), "Look into it"},
 	{"dump", exit.Error, "", []string{"absent"}, in(ready), "not found"},
 	{"events", exit.Done, document.EventList, []string{"live"}, in(nowhere), ""},
@@ -208,6 +259,7 @@ var endings = []ending{
 	{"retry", exit.No, "", []string{"live"}, in(paused), "nothing to retry"},
 	{"retry", exit.Error, "", []string{"absent"}, in(ready), "not found"},
 	{"start", exit.Done, document.Change, []string{"live", "--to", "seed-b"}, in(ready), "Requested"},
+	{"start", exit.Done, "", []string{"live", "--to", "seed-b", "-w"}, thenSucceeded, "Succeeded"},
 	{"start", exit.No, "", []string{"live", "--to", "seed-b"}, refusing(ready), "the garden refuses"},
 	{"start", exit.No, document.Plan, []string{"live", "--to", "seed-b"}, in(single), "was not started"},
 	{"start", exit.No, "", []string{"live", "--to", "seed-b", "-w"}, thenAborted, "Aborted"},
@@ -236,16 +288,26 @@ var endings = []ending{
 	{"version", exit.Error, "", []string{"--kubeconfig", "/does/not/exist"}, nil, "kubeconfig"},
 }
 
-// elsewhere are the endings that take more than a garden, and where they are tested.
-var elsewhere = map[string]string{
-	"check 0":         "the judgement: pkg/cli/inspect",
-	"dashboard 0":     "dashboard_test.go",
-	"dump 0":          "test/suites",
-	"probe 1":         "below",
-	"report verify 0": "ticket_test.go",
-	"report verify 1": "ticket_test.go",
-	"report verify 2": "ticket_test.go",
-	"verify record 0": "test/suites",
+// spec is a text in a file that makes an ending.
+type spec struct {
+	file, text string
+}
+
+// suite is the suite of the plugin on a landscape.
+var suite = filepath.Join("..", "..", "..", "test", "suites", "cli_test.go")
+
+// elsewhere are the endings that take more than a garden, and what makes them.
+var elsewhere = map[string]spec{
+	"dashboard 0": {"dashboard_test.go", `"should serve the page to this machine alone, `},
+	"plan 3":      {"planprobe_test.go", `"should end with 3 if the agents do not complete it`},
+	// The load takes the API server of a shoot.
+	"probe 0":         {suite, `livecpm(ctx, "probe", shootName, "--duration", "20s", `},
+	"probe 1":         {"exits_test.go", `"should be 1 for a probe that has found something"`},
+	"report verify 0": {"ticket_test.go", `"should write a file that verify knows, and its signature"`},
+	"report verify 1": {"ticket_test.go", `"should say no to facts that were changed, `},
+	"report verify 2": {"ticket_test.go", `"should not take a key that it cannot verify with for an answer `},
+	// It asks etcd members.
+	"verify record 0": {suite, `livecpm(ctx, "verify", "record", shootName, "--file",`},
 }
 
 // documented are the codes that each command may end with.
@@ -255,7 +317,7 @@ var documented = map[string][]exit.Code{
 	"drain":     {0, 1, 2}, "drain start": {0, 1, 2}, "drain cancel": {0, 1, 2}, "drain plan": {0, 1, 2},
 	"drain status": {0, 2}, "drain wait": {0, 1, 2, 3, 4}, "dump": {0, 1, 2}, "events": {0, 1, 2}, "explain": {0, 2},
 	"get": {0, 1, 2}, "history": {0, 1, 2}, "in-flight": {0, 1, 2}, "list": {0, 2}, "logs": {0, 1, 2},
-	"pause": {0, 1, 2}, "plan": {0, 1, 2}, "probe": {0, 1, 2}, "report": {0, 2}, "report verify": {0, 1, 2},
+	"pause": {0, 1, 2}, "plan": {0, 1, 2, 3}, "probe": {0, 1, 2}, "report": {0, 2}, "report verify": {0, 1, 2},
 	"resume": {0, 1, 2},
 	"retry":  {0, 1, 2}, "start": {0, 1, 2}, "status": {0, 1, 2, 3, 4}, "verify": {0, 1, 2}, "verify record": {0, 2},
 	"version": {0, 1, 2},
@@ -354,7 +416,9 @@ var _ = Describe("The ways in which commands end", func() {
 		Expect(len(names)).To(BeNumerically(">", 25))
 		var tried []string
 		for _, e := range endings {
-			tried = append(tried, fmt.Sprintf("%s %d", e.command, e.code))
+			if !slices.ContainsFunc(e.args, func(arg string) bool { return strings.HasPrefix(arg, "--dry-run") }) {
+				tried = append(tried, fmt.Sprintf("%s %d", e.command, e.code))
+			}
 		}
 		for _, name := range names {
 			Expect(documented).To(HaveKey(name))
@@ -371,6 +435,49 @@ var _ = Describe("The ways in which commands end", func() {
 		for _, e := range endings {
 			Expect(documented[e.command]).To(ContainElement(e.code), e.command)
 		}
+	})
+
+	It("should be where it is said that they are, if they are elsewhere", func() {
+		for is, where := range elsewhere {
+			content, err := os.ReadFile(where.file)
+			Expect(err).NotTo(HaveOccurred())
+			_, after, _ := strings.Cut(string(content), "var _ = Describe(")
+			Expect(after).To(ContainSubstring(where.text), is)
+		}
+	})
+
+	It("should have changed nothing if a change was refused, and the help says that of nothing else", func() {
+		Expect(exit.Table()[exit.No].Text).To(And(HaveSuffix("or a change was refused, which changes nothing"),
+			ContainSubstring("the migration did not succeed"), ContainSubstring("could not be collected")))
+		for _, e := range endings {
+			if e.code != exit.No || !slices.Contains(writers, e.command) {
+				continue
+			}
+			Expect(run(e)).To(Equal(exit.No))
+			if slices.Contains(e.args, "-w") {
+				Expect(garden.writes).NotTo(BeEmpty(), "what is watched was started")
+				continue
+			}
+			Expect(garden.writes).To(BeEmpty(), "%s %v", e.command, e.args)
+		}
+	})
+
+	It("should name in the help of start what it writes", func() {
+		Expect(run(ending{}, "start", "--help")).To(Equal(exit.Done))
+		help := out.String()
+		e := ending{command: "start", garden: in(func(p plannable) plannable {
+			metav1.SetMetaDataAnnotation(&p.shoot.ObjectMeta, steps.AnnotationAbort, "true")
+			return p
+		}), args: []string{"live", "--to", "seed-b", "--pause-before", "6", "--dry-run=client"}}
+		Expect(run(e)).To(Equal(exit.Done), errs.String())
+		var written []string
+		for _, found := range regexp.MustCompile(`"([a-z.]+/[a-z-]+)":`).FindAllStringSubmatch(out.String(), -1) {
+			written = append(written, found[1])
+			Expect(help).To(ContainSubstring("  " + found[1] + " "))
+		}
+		Expect(written).To(ConsistOf(steps.AnnotationIntent, steps.AnnotationRequestedBy, steps.AnnotationPauseBefore,
+			steps.AnnotationAbort))
+		Expect(help).To(ContainSubstring("spec.seedName"))
 	})
 
 	It("should be 1 for a probe that has found something", func() {
@@ -563,5 +670,27 @@ var _ = Describe("The ways in which commands end", func() {
 		Entry("report", "--from is now --recording;", exit.Error, nil, "report", "--from", "/does/not/exist"),
 		Entry("a dry run", "--dry-run=true is now --dry-run=server;", exit.Done, in(joining), "abort", "live",
 			"--dry-run=true"),
+		Entry("no dry run", "--dry-run=false is now --dry-run=none;", exit.Done, in(joining), "abort", "live",
+			"--dry-run=false"),
+		Entry("no colors", "--no-color is now --color=never;", exit.Done, in(joining), "get", "live", "--no-color"),
 	)
+
+	It("should do with the old spellings of a dry run what those of today do", func() {
+		e := ending{command: "abort", args: []string{"live"}, garden: in(joining)}
+		Expect(run(e, "--dry-run=false")).To(Equal(exit.Done))
+		Expect(garden.writes).NotTo(BeEmpty())
+		Expect(garden.dryRuns).To(BeEmpty())
+		Expect(out.String()).NotTo(ContainSubstring("Dry run"))
+		Expect(run(e, "--dry-run=true")).To(Equal(exit.Done))
+		Expect(garden.writes).To(BeEmpty())
+		Expect(garden.dryRuns).NotTo(BeEmpty())
+	})
+
+	It("should use no colors with their old switch", func() {
+		e := ending{command: "get", args: []string{"live", "--color=always"}, garden: in(joining)}
+		Expect(run(e)).To(Equal(exit.Done))
+		Expect(out.String()).To(ContainSubstring("\x1b["))
+		Expect(run(e, "--no-color")).To(Equal(exit.Done))
+		Expect(out.String()).NotTo(ContainSubstring("\x1b["))
+	})
 })

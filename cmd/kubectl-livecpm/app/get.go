@@ -23,9 +23,9 @@ func newGet(o *options) *cobra.Command {
 		Short: "Show the live migration of a shoot, or list all",
 		Long: "Show the live migration of a shoot: the steps with their owners and how long they have taken, and " +
 			"what is in the seeds if\n" +
-			"--seed-kubeconfig gives access to them. With -w, show it on a screen until it ends, with keys that " +
-			"steer it; if the\noutput is not a terminal, write one line per change, and for programs one document " +
-			"per change. Without a shoot, do as\nlist does.\n\n" +
+			"there is access to them: by --seed-access to seeds that are shoots, by --seed-kubeconfig to all. With " +
+			"-w, show it on a\nscreen until it ends, with keys that steer it; if the output is not a terminal, write " +
+			"one line per change, and for programs\none document per change. Without a shoot, do as list does.\n\n" +
 			"With -w, the exit code is 0 if the migration is completed, and 1 if it is aborted or if there is none. " +
 			"An interrupt ends it\nwith 0.",
 		Example: example(

@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/spf13/cobra"
@@ -31,7 +32,8 @@ func newPlan(o *options) *cobra.Command {
 			"the connection\nbetween them, and waits for what they find. That needs the permission to patch " +
 			"Seeds.\n\n" +
 			"A check that cannot be made from here is Unknown; the agents make it before the migration begins.\n" +
-			"The exit code is 1 if the shoot is not ready to migrate.",
+			"The exit code is 1 if the shoot is not ready to migrate; with --probe 3 if the agents have not\n" +
+			"completed the probe within 15 minutes and nothing else is in the way.",
 		Example: example(
 			"%[1]s plan live -n garden-demo",
 			"%[1]s plan live --to seed-b",
@@ -49,7 +51,7 @@ func newPlan(o *options) *cobra.Command {
 			if err := o.print(planDocument(p), func() string { return p.Text(o.view()) }); err != nil {
 				return err
 			}
-			return exit.Answer(p.CanGo).Err()
+			return o.planEnd(p)
 		},
 	}
 	o.addPlanFlags(command, f)
@@ -60,6 +62,19 @@ func newPlan(o *options) *cobra.Command {
 	o.addOutput(command)
 	o.addDryRun(command)
 	return command
+}
+
+// planEnd ends plan. If a probe has timed out and nothing else is in the way, the answer is not known yet. What else is
+// in the way is an answer, whatever the probe would find.
+func (o *options) planEnd(p view.Plan) error {
+	switch {
+	case p.ProbeTimedOut == "":
+		return exit.Answer(p.CanGo).Err()
+	case inspect.OnlyProbeMissing(p):
+		return exit.With(exit.Timeout, errors.New(p.ProbeTimedOut))
+	}
+	_, _ = fmt.Fprintf(o.Err, "Besides, %s.\n", p.ProbeTimedOut)
+	return exit.With(exit.No, nil)
 }
 
 // planDocument names the seeds that are suitable, the best first.
@@ -106,7 +121,11 @@ func (o *options) plan(ctx context.Context, name string, f *planFlags) (view.Pla
 	}
 	s.reach(ctx, ptr.Deref(shoot.Status.SeedName, ""), f.to)
 	probed, err := o.probeConnection(ctx, s, shoot, f)
-	if err != nil {
+	late := ""
+	switch {
+	case errors.Is(err, steer.ErrProbeTimeout):
+		late = err.Error()
+	case err != nil:
 		return view.Plan{}, err
 	}
 	in, err := inspect.PlanReader{Garden: s.garden, Seeds: s.seeds, Members: s.members,
@@ -114,7 +133,7 @@ func (o *options) plan(ctx context.Context, name string, f *planFlags) (view.Pla
 	if err != nil {
 		return view.Plan{}, err
 	}
-	in.PermitsWorkers, in.Probed = f.permitsWorkers, probed
+	in.PermitsWorkers, in.Probed, in.ProbeTimedOut = f.permitsWorkers, probed, late
 	return inspect.Plan(in, f.to)
 }
 

@@ -59,7 +59,8 @@ func newReport(o *options) *cobra.Command {
 		Example: example(
 			"%[1]s report live -n garden-demo --file live.html",
 			"%[1]s report live -o md",
-			"%[1]s report live --ticket --baseline before.json --probe probe.json --sign-key key.pem --file live.pdf",
+			"%[1]s report live --ticket --baseline before.json --probe-result probe.json --sign-key key.pem "+
+				"--file live.pdf",
 			"%[1]s report verify live.pdf --key key.pub.pem",
 			"%[1]s report --recording _artifacts/demo/report.json --file demo.html",
 		),

@@ -36,12 +36,14 @@ import (
 
 // resources are what the served garden has: plurals by group and version, with a * if they are not in namespaces.
 var resources = map[string][]string{
-	"v1": {"configmaps", "events", "*namespaces"},
+	"v1": {"configmaps", "events", "*namespaces", "pods", "services"},
 	"core.gardener.cloud/v1beta1": {"shoots", "*seeds", "*projects", "*cloudprofiles", "*exposureclasses",
 		"backupentries", "shootstates"},
 	"operations.gardener.cloud/v1alpha1":     {"bastions"},
 	"seedmanagement.gardener.cloud/v1alpha1": {"managedseeds"},
 	"admissionregistration.k8s.io/v1":        {"*validatingadmissionpolicies", "*validatingadmissionpolicybindings"},
+	"coordination.k8s.io/v1":                 {"leases"},
+	"monitoring.coreos.com/v1":               {"prometheusrules", "servicemonitors"},
 }
 
 var kinds = map[string]string{"configmaps": "ConfigMap", "events": "Event", "namespaces": "Namespace",
@@ -49,9 +51,15 @@ var kinds = map[string]string{"configmaps": "ConfigMap", "events": "Event", "nam
 	"exposureclasses": "ExposureClass", "backupentries": "BackupEntry", "shootstates": "ShootState",
 	"bastions":     "Bastion",
 	"managedseeds": "ManagedSeed", "validatingadmissionpolicies": "ValidatingAdmissionPolicy",
-	"validatingadmissionpolicybindings": "ValidatingAdmissionPolicyBinding"}
+	"validatingadmissionpolicybindings": "ValidatingAdmissionPolicyBinding",
+	"pods":                              "Pod", "services": "Service", "leases": "Lease",
+	"prometheusrules": "PrometheusRule", "servicemonitors": "ServiceMonitor"}
 
-// servedGarden is an API server with objects that can be read and patched. It knows no selectors.
+// asker is the user by whom the served garden is asked.
+const asker = "alice@example.org"
+
+// servedGarden is an API server with objects that can be read and patched. It knows no selectors. One can also be
+// a seed.
 type servedGarden struct {
 	mu      sync.Mutex
 	server  *httptest.Server
@@ -142,6 +150,9 @@ func (g *servedGarden) answer(r *http.Request) (any, int) {
 	case r.Method == http.MethodPost && strings.HasSuffix(where, "/selfsubjectaccessreviews"):
 		return map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
 			"status": map[string]any{"allowed": true}}, http.StatusCreated
+	case r.Method == http.MethodPost && strings.HasSuffix(where, "/selfsubjectreviews"):
+		return map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview",
+			"status": map[string]any{"userInfo": map[string]any{"username": asker}}}, http.StatusCreated
 	case r.Method == http.MethodPatch && found:
 		return g.patch(r, where)
 	case found:
@@ -245,6 +256,9 @@ func discover(where string) any {
 				Versions: []metav1.GroupVersionForDiscovery{discovered}})
 		}
 		return groups
+	case "/apis/authentication.k8s.io/v1":
+		return metav1.APIResourceList{GroupVersion: "authentication.k8s.io/v1", APIResources: []metav1.APIResource{
+			{Name: "selfsubjectreviews", Kind: "SelfSubjectReview", Verbs: []string{"create"}}}}
 	case "/apis/authorization.k8s.io/v1":
 		return metav1.APIResourceList{GroupVersion: "authorization.k8s.io/v1", APIResources: []metav1.APIResource{
 			{Name: "selfsubjectaccessreviews", Kind: "SelfSubjectAccessReview", Verbs: []string{"create"}}}}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/steer"
+	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
@@ -27,11 +28,10 @@ func newStart(o *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "start SHOOT --to SEED",
 		Short: "Start the live migration of a shoot",
-		Long: "Start the live migration of a shoot: set the intent annotation, and then spec.seedName through " +
-			"shoots/binding.\n" +
-			"Nothing else is written; the agents in the seeds do the rest. If the plan says that the shoot is not " +
-			"ready to migrate,\n" +
-			"nothing is started. An aborted migration to the same seed begins again.\n\n" +
+		Long: "Start the live migration of a shoot: set annotations of the Shoot, and then spec.seedName through " +
+			"shoots/binding. The annotations:\n" + startAnnotations() + "\n" +
+			"The agents in the seeds do the rest. If the plan says that the shoot is not ready to migrate, nothing " +
+			"is started.\nAn aborted migration to the same seed begins again.\n\n" +
 			"The exit code is 0 if it was started, and 1 if that was refused. With --watch it is 0 if the migration " +
 			"is completed, and 1\nif it is aborted. An interrupt ends the watch with 0, and not the migration.",
 		Example: example(
@@ -62,6 +62,16 @@ func newStart(o *options) *cobra.Command {
 	complete(command, flagPauseBefore, stepNames)
 	completeArgument(command, o.shoots)
 	return command
+}
+
+// startAnnotations lists for the help what start writes.
+func startAnnotations() string {
+	return view.Table(nil, [][]string{
+		{"  " + steps.AnnotationIntent, "asks for the migration"},
+		{"  " + steps.AnnotationRequestedBy, "who asks for it, for reports"},
+		{"  " + steps.AnnotationPauseBefore, "with --pause-before"},
+		{"  " + steps.AnnotationAbort, "removed, if an aborted migration has left it"},
+	})
 }
 
 // start starts the migration if the plan says that the shoot is ready.

@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"os"
 	"strings"
@@ -23,8 +24,8 @@ import (
 
 // ticketFlags are what the user can choose about the report for a change ticket.
 type ticketFlags struct {
-	ticket                   bool
-	baseline, probe, signKey string
+	ticket                    bool
+	baseline, probed, signKey string
 }
 
 func (f *ticketFlags) addTo(flags *pflag.FlagSet) {
@@ -32,7 +33,7 @@ func (f *ticketFlags) addTo(flags *pflag.FlagSet) {
 		"write the report for a change ticket: one file with the facts, and a digest or a signature over them")
 	flags.StringVar(&f.baseline, "baseline", "",
 		"with --ticket: file that was written with verify record before the migration, for the members before")
-	flags.StringVar(&f.probe, "probe", "",
+	flags.StringVar(&f.probed, "probe-result", "",
 		"with --ticket: output of probe -o json that ran beside the migration, for what clients noticed")
 	flags.StringVar(&f.signKey, "sign-key", "",
 		"with --ticket: file with the private Ed25519 key to sign with, as openssl genpkey -algorithm ed25519 "+
@@ -44,7 +45,8 @@ const reportPDF = string(ticket.PDF)
 
 // check refuses flags that say nothing together.
 func (f *reportFlags) check() error {
-	for flag, value := range map[string]string{"--baseline": f.baseline, "--probe": f.probe, "--sign-key": f.signKey} {
+	for flag, value := range map[string]string{"--baseline": f.baseline, "--probe-result": f.probed,
+		"--sign-key": f.signKey} {
 		switch {
 		case value != "" && !f.ticket:
 			return fmt.Errorf("%s is for --ticket", flag)
@@ -130,9 +132,9 @@ func (o *options) facts(ctx context.Context, name string, f *ticketFlags) (ticke
 		}
 		reader.Baseline = &baseline
 	}
-	if f.probe != "" {
-		if reader.Probe, err = os.ReadFile(f.probe); err != nil {
-			return ticket.Facts{}, fmt.Errorf("failed to read --probe: %w", err)
+	if f.probed != "" {
+		if reader.Probe, err = os.ReadFile(f.probed); err != nil {
+			return ticket.Facts{}, fmt.Errorf("failed to read --probe-result: %w", err)
 		}
 	}
 	migration := summary.Summarize(shoot, o.clock.Now())
@@ -154,7 +156,8 @@ func newReportVerify(o *options) *cobra.Command {
 			"is what the facts say, and with --key that they were signed with that key. A digest alone reports " +
 			"whether the file was damaged,\n" +
 			"and not who has written it. No garden is asked.\n\n" +
-			"The exit code is 1 if the file is not as it was written, 2 if that could not be found out.",
+			"The exit code is 1 if the file is not as it was written, or not signed with the key, 2 if that could\n" +
+			"not be found out.",
 		Example: example(
 			"%[1]s report verify live.html",
 			"%[1]s report verify live.html --key operations.pub.pem",
@@ -165,10 +168,10 @@ func newReportVerify(o *options) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("failed to read the report: %w", err)
 			}
-			var public []byte
+			var public ed25519.PublicKey
 			if key != "" {
-				if public, err = os.ReadFile(key); err != nil {
-					return fmt.Errorf("failed to read --key: %w", err)
+				if public, err = publicKey(key); err != nil {
+					return err
 				}
 			}
 			verified, err := ticket.Verify(file, public, pluginVersion().Release)
@@ -192,6 +195,19 @@ func newReportVerify(o *options) *cobra.Command {
 	}
 	o.addOutput(command)
 	return command
+}
+
+// publicKey reads the key to verify with. That it cannot be read is no answer about the report.
+func publicKey(path string) (ed25519.PublicKey, error) {
+	content, err := os.ReadFile(path) // #nosec G304 -- the user says which.
+	if err != nil {
+		return nil, fmt.Errorf("failed to read --key: %w", err)
+	}
+	public, err := ticket.PublicKey(content)
+	if err != nil {
+		return nil, fmt.Errorf("failed to verify with --key %s: %w", path, err)
+	}
+	return public, nil
 }
 
 // verifiedText says what a verification has found.

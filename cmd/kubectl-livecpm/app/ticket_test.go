@@ -96,6 +96,45 @@ var _ = Describe("report --ticket", func() {
 			ContainSubstring("| requested by | not known |"), ContainSubstring("```json livecpm-facts\n{")))
 	})
 
+	It("should have what a probe beside the migration has measured, by --probe-result alone", func() {
+		garden := fakeGarden("succeeded")
+		Expect(run("report", "live", "--ticket", "-o", "md", "--kubeconfig", garden)).To(Equal(exit.Done))
+		Expect(out.String()).To(ContainSubstring("give its output with --probe-result"))
+		beside := []byte(`{"details":{"phases":{"during":"2020-01-01T00:00:00Z"}}}`)
+		Expect(os.WriteFile(in("probe.json"), beside, 0o600)).To(Succeed())
+		Expect(run("report", "live", "--ticket", "--probe-result", in("probe.json"), "--kubeconfig", garden)).
+			To(Equal(exit.Error))
+		Expect(errs.String()).To(ContainSubstring("the probe may have measured another one"), "it was read")
+		Expect(run("report", "live", "--ticket", "--probe", in("probe.json"), "--kubeconfig", garden)).
+			To(Equal(exit.Error))
+		Expect(errs.String()).To(ContainSubstring("unknown flag: --probe"), "plan has a flag of this name")
+	})
+
+	It("should not take a key that it cannot verify with for an answer about the file", func() {
+		keys()
+		Expect(run("report", "--recording", recorded, "--ticket", "-o", "md", "--file", in("report"), "--sign-key",
+			in("key.pem"))).To(Equal(exit.Done))
+		other, _, err := ed25519.GenerateKey(rand.Reader)
+		Expect(err).NotTo(HaveOccurred())
+		encoded, err := x509.MarshalPKIXPublicKey(other)
+		Expect(err).NotTo(HaveOccurred())
+		write := func(name string, content []byte) { Expect(os.WriteFile(in(name), content, 0o600)).To(Succeed()) }
+		write("other.pub", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: encoded}))
+		write("text.pub", []byte("no key"))
+		write("empty.pub", nil)
+		write("damaged.pub", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")}))
+
+		for key, message := range map[string]string{"text.pub": "is no PUBLIC KEY", "empty.pub": "is no PUBLIC KEY",
+			"key.pem": "is no PUBLIC KEY", "damaged.pub": "failed to read the key", "absent": "failed to read --key"} {
+			Expect(run("report", "verify", in("report"), "--key", in(key))).To(Equal(exit.Error), key)
+			Expect(errs.String()).To(ContainSubstring(message))
+			Expect(out.String()).To(BeEmpty())
+		}
+		Expect(run("report", "verify", in("report"), "--key", in("other.pub"))).To(Equal(exit.No))
+		Expect(errs.String()).To(ContainSubstring("was not made with this key"))
+		Expect(run("report", "verify", in("report"), "--key", in("key.pub"))).To(Equal(exit.Done))
+	})
+
 	DescribeTable("should refuse", func(code exit.Code, message string, args ...string) {
 		Expect(run(append([]string{"report"}, args...)...)).To(Equal(code))
 		Expect(errs.String()).To(ContainSubstring(message))
@@ -107,6 +146,7 @@ var _ = Describe("report --ticket", func() {
 		Entry("another format for programs", exit.Error, "with --ticket it can be html, md, pdf, json", "live",
 			"--ticket", "-o", "yaml"),
 		Entry("a key without a ticket", exit.Error, "--sign-key is for --ticket", "live", "--sign-key", "k"),
+		Entry("a probe without a ticket", exit.Error, "--probe-result is for --ticket", "live", "--probe-result", "p"),
 		Entry("a baseline for a recording", exit.Error, "give either --recording or --baseline", "--recording", "r",
 			"--ticket", "--baseline", "b"),
 		Entry("no such key", exit.Error, "failed to read --sign-key", "--recording",

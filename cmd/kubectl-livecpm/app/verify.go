@@ -35,8 +35,9 @@ func newVerify(o *options) *cobra.Command {
 		Long: "Verify after a live migration that everything is in order: the conditions, the etcd members and the " +
 			"hash of their data,\n" +
 			"nothing left in the source, the secrets, DNS, and the backup entry. Most of that is in the seeds, so " +
-			"give --seed-kubeconfig for\n" +
-			"both. Secrets are compared by digests, their content is not printed.\n\n" +
+			"give access to both\n" +
+			"(--seed-access=admin, --seed-kubeconfig). Secrets are compared by digests, their content is not " +
+			"printed.\n\n" +
 			"Before a migration, `verify record` writes digests and cluster IDs to a file, which --baseline compares " +
 			"with afterwards.\n" +
 			"The exit code is 1 if a check fails or could not be made (with --partial, only if a check fails).",

@@ -43,9 +43,10 @@ type Meaning struct {
 func Table() []Meaning {
 	return []Meaning{
 		{Done, "done", "the command did what it was asked for, or the answer is yes"},
-		{No, "no", "a check or the migration did not succeed, or a change was refused; nothing was changed"},
+		{No, "no", "a check or the migration did not succeed, something could not be collected, or a change was " +
+			"refused, which changes nothing"},
 		{Error, "error", "the command failed, or could not find out what it was asked about"},
-		{Timeout, "timeout", "the time to wait is over, and the migration or the drain continues"},
+		{Timeout, "timeout", "the time to wait is over, and the migration, the drain or the probe of a plan is not"},
 		{Operator, "operator", "a step is held, paused or past its deadline, or a drain is stuck: somebody has to act"},
 	}
 }

@@ -5,6 +5,7 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,8 +73,10 @@ type GateProof struct {
 
 // Permission is something that commands need.
 type Permission struct {
-	// For are the commands, Text says what they need.
+	// For are the commands, Text says what they need and may not.
 	For, Text string
+	// Optional says that they do without, and tell less.
+	Optional bool
 	// Allowed is the answer; Err says why there is none.
 	Allowed bool
 	Err     error
@@ -253,24 +256,59 @@ func (in InstallationInput) judgeVersions() view.LinkedCheck {
 
 func (in InstallationInput) judgePermissions() view.LinkedCheck {
 	link := pages.Base + "usage/README.md#what-the-plugin-can-see"
-	var may, not, unknown []string
+	var (
+		unknown   []string
+		not, less lacking
+	)
 	for _, permission := range in.Permissions {
 		switch {
-		case permission.Err != nil:
+		case permission.Err != nil && !slices.Contains(unknown, permission.For):
 			unknown = append(unknown, permission.For)
-		case permission.Allowed:
-			may = append(may, permission.For)
+		case permission.Err != nil || permission.Allowed:
+		case permission.Optional:
+			less.add(permission)
 		default:
-			not = append(not, fmt.Sprintf("%s (%s)", permission.For, permission.Text))
+			not.add(permission)
 		}
 	}
 	switch {
-	case len(unknown) > 0:
-		return unseen(CheckPermissions, "not known for "+strings.Join(unknown, "; "),
-			"get permission to create selfsubjectaccessreviews", link)
-	case len(not) > 0:
-		return failing(CheckPermissions, "you lack permissions for "+strings.Join(not, "; "),
+	case len(not.texts) > 0:
+		evidence := "you lack permissions for " + not.String()
+		if len(unknown) > 0 {
+			evidence += "; not known for " + strings.Join(unknown, ", ")
+		}
+		return failing(CheckPermissions, evidence,
 			"get them if you want to use these commands", link)
+	case len(unknown) > 0:
+		return unseen(CheckPermissions, "not known for "+strings.Join(unknown, ", "),
+			"get permission to create selfsubjectaccessreviews", link)
+	case len(less.texts) > 0:
+		return passed(CheckPermissions, "you may use all commands; with less to tell: %s", less.String())
 	}
-	return passed(CheckPermissions, "you may use all commands: %s", strings.Join(may, ", "))
+	return passed(CheckPermissions, "you may use all commands")
+}
+
+// lacking are permissions that are not there, each once.
+type lacking struct {
+	texts    []string
+	commands map[string][]string
+}
+
+func (l *lacking) add(permission Permission) {
+	if l.commands == nil {
+		l.commands = map[string][]string{}
+	}
+	if _, known := l.commands[permission.Text]; !known {
+		l.texts = append(l.texts, permission.Text)
+	}
+	l.commands[permission.Text] = append(l.commands[permission.Text], permission.For)
+}
+
+// String names the commands, and in brackets what they lack.
+func (l *lacking) String() string {
+	var out []string
+	for _, text := range l.texts {
+		out = append(out, fmt.Sprintf("%s (%s)", strings.Join(l.commands[text], ", "), text))
+	}
+	return strings.Join(out, "; ")
 }

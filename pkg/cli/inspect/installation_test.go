@@ -177,6 +177,19 @@ var _ = Describe("Installation", func() {
 			func(in *inspect.InstallationInput) {
 				in.Permissions[1] = inspect.Permission{For: "start", Text: "patch shoots/binding"}
 			}),
+		Entry("one permission that is missing for several commands", "garden", inspect.CheckPermissions, view.Fail,
+			"you lack permissions for drain plan, in-flight (list shoots of all namespaces); start (patch shoots)",
+			func(in *inspect.InstallationInput) {
+				all := "list shoots of all namespaces"
+				in.Permissions = []inspect.Permission{{For: "drain plan", Text: all},
+					{For: "start", Text: "patch shoots"}, {For: "in-flight", Text: all}}
+			}),
+		Entry("permissions that are missing, and others that are not told", "garden", inspect.CheckPermissions,
+			view.Fail, "start (patch shoots/binding); not known for get and list",
+			func(in *inspect.InstallationInput) {
+				in.Permissions[0].Err = errors.New("forbidden")
+				in.Permissions[1] = inspect.Permission{For: "start", Text: "patch shoots/binding"}
+			}),
 		Entry("permissions that are not told", "garden", inspect.CheckPermissions, view.Unknown, "start",
 			func(in *inspect.InstallationInput) { in.Permissions[1].Err = errors.New("forbidden") }),
 		Entry("a gardenlet that is not ready", "seed seed-a", inspect.CheckGardenlet, view.Fail, "lost",
@@ -254,6 +267,18 @@ var _ = Describe("Installation", func() {
 			}),
 	)
 
+	It("should not fail for a permission without which a command tells less, and stay short", func() {
+		in := soundInstallation()
+		check := func() view.LinkedCheck {
+			return checkNamed(inspect.Installation(in), "garden", inspect.CheckPermissions)
+		}
+		Expect(check().Evidence).To(Equal("you may use all commands"))
+		in.Permissions = append(in.Permissions, inspect.Permission{For: "events and report", Optional: true,
+			Text: "list events"})
+		Expect(check()).To(And(HaveField("Status", view.Pass), HaveField("Evidence",
+			"you may use all commands; with less to tell: events and report (list events)")))
+	})
+
 	It("should find what concerns two seeds in both of them", func() {
 		in := soundInstallation()
 		in.Seeds[1].Spec.Ingress.Domain = in.Seeds[0].Spec.Ingress.Domain
@@ -296,11 +321,13 @@ var _ = Describe("InstallationReader", func() {
 		ctx    = context.Background()
 		reader inspect.InstallationReader
 		asked  []string
+		places []string
 		denied string
+		look   access.Seed
 	)
 
 	BeforeEach(func() {
-		asked, denied = nil, ""
+		asked, places, denied = nil, nil, ""
 		sound := soundInstallation()
 		shoot := &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live",
 			Annotations: map[string]string{steps.AnnotationIntent: "true"}},
@@ -315,6 +342,7 @@ var _ = Describe("InstallationReader", func() {
 				what := review.Spec.ResourceAttributes
 				name := what.Verb + " " + what.Resource + "/" + what.Subresource
 				asked = append(asked, name)
+				places = append(places, what.Namespace+": "+name+" "+what.Name)
 				review.Status.Allowed = name != denied
 				return nil
 			}}).Build()
@@ -341,9 +369,10 @@ var _ = Describe("InstallationReader", func() {
 				Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{
 					Ingress: []corev1.LoadBalancerIngress{{IP: "10.0.0.1"}}}}},
 		).Build()
+		look = access.Seed{Reader: seed}
 		reader = inspect.InstallationReader{
 			Garden: &access.Garden{Client: garden, Namespace: "garden-demo"},
-			Seeds:  access.Seeds{"seed-a": {Reader: seed}},
+			Seeds:  access.Seeds{"seed-a": look},
 			Plugin: view.Program{Release: "v0.1.0"},
 			Clock:  testclock.NewFakePassiveClock(installationNow),
 		}
@@ -372,6 +401,80 @@ var _ = Describe("InstallationReader", func() {
 			Stuck:   []string{"shoot--demo--live/relay-0 (ImagePullBackOff, image image:1)"},
 			Gateway: "10.0.0.1", GatewayPods: 2, GatewayReady: 1, Rules: 1, Monitors: 1}))
 		Expect(in.Looks).NotTo(HaveKey("seed-b"))
+	})
+
+	It("should ask once for each permission that the page about the plugin lists", func() {
+		reader.Credentials = access.CredentialsViewer
+		in, err := reader.Read(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(places).To(ConsistOf("garden-demo: get shoots/ ", "garden-demo: list shoots/ ",
+			"garden-demo: patch shoots/ ", "garden-demo: patch shoots/binding ",
+			"garden-demo: create shoots/adminkubeconfig ", ": list seeds/ ", ": get seeds/ ", ": patch seeds/ ",
+			": list shoots/ ", ": list projects/ ", ": list exposureclasses/ ", ": get cloudprofiles/ ",
+			"garden-demo: get backupentries/ ", "garden: get configmaps/ livecpm-history",
+			"garden-demo: list events/ ", "garden-demo: get shootstates/ ", "garden-demo: list bastions/ ",
+			"garden: list configmaps/ ", "garden: list managedseeds/ ",
+			"garden: get managedseeds/ ", "garden: get shoots/ ", "garden: create shoots/viewerkubeconfig "))
+		for _, permission := range in.Permissions {
+			Expect(permission).To(And(HaveField("Allowed", true), HaveField("Err", BeNil())))
+		}
+	})
+
+	DescribeTable("should know which command lacks a permission, and where it is", func(what, commands, text string) {
+		denied = what
+		in, err := reader.Read(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(in.Permissions).To(ContainElement(And(HaveField("For", commands), HaveField("Allowed", false),
+			HaveField("Optional", false), HaveField("Text", text))))
+	},
+		Entry(nil, "get configmaps/", "history", "get configmaps/livecpm-history in the namespace garden"),
+		Entry(nil, "get backupentries/", "verify", "get backupentries"),
+		Entry(nil, "list projects/", "drain plan", "list projects"),
+		Entry(nil, "list exposureclasses/", "drain plan", "list exposureclasses"),
+		Entry(nil, "get cloudprofiles/", "drain plan", "get cloudprofiles"),
+		Entry(nil, "list shoots/", "in-flight", "list shoots of all namespaces"),
+		Entry(nil, "get managedseeds/", "access to managed seeds", "get managedseeds in the namespace garden"),
+		Entry(nil, "create shoots/viewerkubeconfig", "access to managed seeds",
+			"create shoots/viewerkubeconfig in the namespace garden"),
+	)
+
+	DescribeTable("should take a permission as optional if a command does without", func(what string) {
+		denied = what
+		in, err := reader.Read(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		for _, permission := range in.Permissions {
+			Expect(permission.Allowed || permission.Optional).To(BeTrue(), permission.For)
+		}
+		Expect(in.Permissions).To(ContainElement(HaveField("Allowed", false)))
+	},
+		Entry(nil, "list events/"), Entry(nil, "get shootstates/"), Entry(nil, "list bastions/"),
+		Entry(nil, "list configmaps/"), Entry(nil, "list managedseeds/"),
+	)
+
+	It("should ask for the way into managed seeds as it is wanted, and not where it is not needed", func() {
+		way := Or(ContainSubstring("managedseeds"), HavePrefix("garden: get shoots"), ContainSubstring("kubeconfig"))
+		reader.Credentials = access.CredentialsAdmin
+		Expect(reader.Read(ctx)).NotTo(BeZero())
+		Expect(places).To(ContainElements("garden: get managedseeds/ ", "garden: create shoots/adminkubeconfig "))
+		Expect(places).NotTo(ContainElement(ContainSubstring("viewerkubeconfig")))
+
+		notWanted := ConsistOf("garden: list managedseeds/ ", "garden-demo: create shoots/adminkubeconfig ")
+		only := func() []string {
+			var out []string
+			for _, place := range places {
+				if matches, _ := way.Match(place); matches {
+					out = append(out, place)
+				}
+			}
+			return out
+		}
+		places, reader.Credentials = nil, access.CredentialsNone
+		Expect(reader.Read(ctx)).NotTo(BeZero())
+		Expect(only()).To(notWanted, "with --seed-access none")
+		places, reader.Credentials = nil, access.CredentialsViewer
+		reader.Seeds["seed-b"] = look
+		Expect(reader.Read(ctx)).NotTo(BeZero())
+		Expect(only()).To(notWanted, "with access to all seeds")
 	})
 
 	It("should read the seeds that are asked for, and refuse one that does not exist", func() {

@@ -13,7 +13,6 @@ import (
 	"github.com/gardener/gardener/pkg/utils/kubernetes/health"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,6 +32,8 @@ type InstallationReader struct {
 	// Garden is the garden, Seeds are the seeds that the user has access to.
 	Garden *access.Garden
 	Seeds  access.Seeds
+	// Credentials are what the garden is asked for to get into managed seeds; none if it is not asked.
+	Credentials access.Credentials
 	// Plugin is this program.
 	Plugin view.Program
 	// Clock is the clock.
@@ -60,9 +61,7 @@ func (r InstallationReader) Read(ctx context.Context, names ...string) (Installa
 	})
 	r.gate(ctx, &in)
 	in.Lease, in.LeaseErr = lease(ctx, r.Garden.Client, configv1alpha1.DefaultControllerManagerLeaseName)
-	for _, need := range needs(r.Garden.Namespace) {
-		in.Permissions = append(in.Permissions, r.permission(ctx, need))
-	}
+	in.Permissions = r.permissions(ctx, in.Seeds)
 	for _, seed := range in.Seeds {
 		if open, ok := r.Seeds[seed.Name]; ok {
 			in.Looks[seed.Name] = lookAround(ctx, open.Reader)
@@ -115,57 +114,6 @@ func lease(ctx context.Context, reader client.Reader, name string) (*coordinatio
 		return nil, fmt.Errorf("failed to get Lease %s: %w", key, err)
 	}
 	return out, nil
-}
-
-// need is something that commands need in the garden.
-type need struct {
-	what string
-	// attributes are the permissions that all must be there.
-	attributes []authorizationv1.ResourceAttributes
-}
-
-// needs are the permissions that docs/usage lists for commands. Those about shoots are asked for in the user's
-// namespace.
-func needs(namespace string) []need {
-	shoot := func(verb, subresource string) authorizationv1.ResourceAttributes {
-		return authorizationv1.ResourceAttributes{Group: gardencorev1beta1.GroupName, Resource: "shoots", Verb: verb,
-			Subresource: subresource, Namespace: namespace}
-	}
-	seed := func(verb string) authorizationv1.ResourceAttributes {
-		return authorizationv1.ResourceAttributes{Group: gardencorev1beta1.GroupName, Resource: "seeds", Verb: verb}
-	}
-	return []need{
-		{"get and list", []authorizationv1.ResourceAttributes{shoot("get", ""), shoot("list", "")}},
-		{"plan", []authorizationv1.ResourceAttributes{seed("list")}},
-		{"start", []authorizationv1.ResourceAttributes{shoot("patch", ""), shoot("patch", "binding")}},
-		{"pause, retry and abort", []authorizationv1.ResourceAttributes{shoot("patch", "")}},
-		{"drain", []authorizationv1.ResourceAttributes{seed("get"), seed("patch")}},
-		{"probe", []authorizationv1.ResourceAttributes{shoot("create", "adminkubeconfig")}},
-		{"events and report", []authorizationv1.ResourceAttributes{{Resource: "events", Verb: "list",
-			Namespace: namespace}}},
-	}
-}
-
-// permission asks the API server whether the user may do what is needed.
-func (r InstallationReader) permission(ctx context.Context, need need) Permission {
-	out := Permission{For: need.what, Allowed: true}
-	for _, attributes := range need.attributes {
-		review := &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes}}
-		if err := r.Garden.Client.Create(ctx, review); err != nil {
-			out.Err = err
-			return out
-		}
-		if !review.Status.Allowed {
-			resource := attributes.Resource
-			if attributes.Subresource != "" {
-				resource += "/" + attributes.Subresource
-			}
-			out.Allowed, out.Text = false, attributes.Verb+" "+resource
-			return out
-		}
-	}
-	return out
 }
 
 // lookAround looks at what livecpm has, and needs, in the seed.

@@ -56,6 +56,8 @@ type PlanInput struct {
 	PermitsWorkers bool `json:"permitsWorkers,omitempty"`
 	// Probed reports that a probe of the connection between the seeds was asked for, and has ended or was given up.
 	Probed bool `json:"probed,omitempty"`
+	// ProbeTimedOut says what that probe was waited for in vain; empty if it has ended.
+	ProbeTimedOut string `json:"probeTimedOut,omitempty"`
 	// MissingPolicies are the objects of the gate that are not there.
 	MissingPolicies []string `json:"missingPolicies,omitempty"`
 	// Unreadable says why the user cannot make a check.
@@ -112,9 +114,18 @@ func Plan(in PlanInput, destination string) (view.Plan, error) {
 	}
 	out.Checks = checks
 	in.expect(&out, destination)
+	out.ProbeTimedOut = in.ProbeTimedOut
 	out.CanGo = out.Destination != "" && len(obstacles(checks)) == 0
 	out.Next = next(out, in)
 	return out, nil
+}
+
+// OnlyProbeMissing reports whether nothing but a result of the probe of the connection is in the way.
+func OnlyProbeMissing(p view.Plan) bool {
+	return !slices.ContainsFunc(p.Checks, func(check view.Check) bool {
+		missing := check.Name == preflight.SeedConnection && check.Status == view.Unknown
+		return check.Status != view.Pass && !check.Deferred && !missing
+	})
 }
 
 func next(p view.Plan, in PlanInput) string {

@@ -77,7 +77,7 @@ func (r TicketReader) Read(ctx context.Context, shoot *gardencorev1beta1.Shoot) 
 	r.addEtcds(ctx, &facts, shoot)
 	if r.Probe == nil {
 		facts.Missing("what clients noticed", "run kubectl livecpm probe -o json beside a migration, and give its "+
-			"output with --probe")
+			"output with --probe-result")
 		return facts, nil
 	}
 	return facts, facts.AddProbeFile(r.Probe)

@@ -5,8 +5,11 @@ package steer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -23,6 +26,9 @@ const (
 	probePatience = seedfacts.RequestMaxAge
 )
 
+// ErrProbeTimeout is in the error of a probe that the agents have not both completed in time.
+var ErrProbeTimeout = errors.New("the probe of the connection timed out")
+
 // ConnectionProbe asks the agents of two seeds to probe the connection between them, and waits for what they find.
 type ConnectionProbe struct {
 	// Client reads and writes the Seeds.
@@ -35,8 +41,8 @@ type ConnectionProbe struct {
 	Out io.Writer
 }
 
-// Do asks and waits. It returns when both agents have found something, or when it is no use to wait any longer; what
-// they have found is on the Seeds.
+// Do asks and waits. It returns when both agents have found something; what they have found is on the Seeds. When it is
+// no use to wait any longer, it fails with ErrProbeTimeout and names the seeds without a result.
 func (p ConnectionProbe) Do(ctx context.Context, source, destination string) error {
 	before := map[string]*seedfacts.ProbeResult{}
 	for own, other := range map[string]string{source: destination, destination: source} {
@@ -77,29 +83,31 @@ func (p ConnectionProbe) Do(ctx context.Context, source, destination string) err
 func (p ConnectionProbe) wait(
 	ctx context.Context, source, destination string, before map[string]*seedfacts.ProbeResult,
 ) error {
+	var missing []string
 	for deadline := p.Clock.Now().Add(probePatience); p.Clock.Now().Before(deadline); {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-p.Clock.After(probeInterval):
 		}
-		done := 0
+		missing = nil
 		for own, other := range map[string]string{source: destination, destination: source} {
 			_, probes, err := p.read(ctx, own)
 			if err != nil {
 				return err
 			}
-			if result := probes.To(other).Result; result != nil &&
-				(before[own] == nil || !result.LookedAt.Equal(&before[own].LookedAt)) {
-				done++
+			if result := probes.To(other).Result; result == nil ||
+				before[own] != nil && result.LookedAt.Equal(&before[own].LookedAt) {
+				missing = append(missing, own)
 			}
 		}
-		if done == len(before) {
+		if len(missing) == 0 {
 			return nil
 		}
 	}
-	p.tell("The agents have not both completed the probe within %s", probePatience)
-	return nil
+	slices.Sort(missing)
+	return fmt.Errorf("%w after %s: waited for a result from seed %s", ErrProbeTimeout, probePatience,
+		strings.Join(missing, " and from seed "))
 }
 
 func (p ConnectionProbe) read(ctx context.Context, name string) (*gardencorev1beta1.Seed, seedfacts.Probes, error) {

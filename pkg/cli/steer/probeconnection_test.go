@@ -96,10 +96,12 @@ var _ = Describe("ConnectionProbe", func() {
 			"2026-11-25T12:00:00Z"))
 	})
 
-	It("should say so when the agents do not complete it", func() {
+	It("should fail when the agents do not complete it, and name those without a result", func() {
 		clk.work = func() {}
-		Expect(run()).To(Succeed())
-		Expect(out.String()).To(ContainSubstring("have not both completed the probe within 15m0s"))
+		Expect(run()).To(MatchError("the probe of the connection timed out after 15m0s: waited for a result from " +
+			"seed seed-a and from seed seed-b"))
+		clk.work = func() { has("seed-a", "seed-b", clk.Now()) }
+		Expect(run()).To(And(MatchError(steer.ErrProbeTimeout), MatchError(HaveSuffix("a result from seed seed-b"))))
 	})
 
 	DescribeTable("should not ask where an agent takes no part", func(

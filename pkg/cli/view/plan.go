@@ -64,6 +64,9 @@ type Plan struct {
 	// ExpectedSeconds is how long all of them take, Basis the weakest of what that is taken from.
 	ExpectedSeconds float64       `json:"expectedSeconds"`
 	Basis           summary.Basis `json:"basis"`
+	// ProbeTimedOut says what the probe of the connection was waited for in vain; empty if it has ended, or was not
+	// asked for.
+	ProbeTimedOut string `json:"probeTimedOut,omitempty"`
 	// CanGo reports whether the shoot is ready to migrate.
 	CanGo bool `json:"canGo"`
 	// Next is the next command.

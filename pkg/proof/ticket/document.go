@@ -5,6 +5,7 @@ package ticket
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -70,20 +71,20 @@ type Verified struct {
 // Verify reads a ticket and checks digest and signature. It also writes the file again from its facts, which tells
 // whether somebody has changed what people read. Without a public key, a signature is not checked; with one, a file
 // that is not signed is an error. The release is that of this plugin.
-func Verify(file, key []byte, release string) (Verified, error) {
+func Verify(file []byte, public ed25519.PublicKey, release string) (Verified, error) {
 	var out Verified
 	format, content, seal, err := read(string(file))
 	if err != nil {
 		return out, err
 	}
 	out.Seal = seal
-	if err := seal.check(content, key); err != nil {
+	if err := seal.check(content, public); err != nil {
 		return out, err
 	}
 	if out.Facts, err = parse(content); err != nil {
 		return out, err
 	}
-	out.Signed = key != nil
+	out.Signed = public != nil
 	again, err := Write(out.Facts, seal, format)
 	switch {
 	case err != nil:

@@ -67,25 +67,31 @@ func fingerprint(key ed25519.PublicKey) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// check returns why the seal is not that of the content; nil if it is. Without a key, a signature is not checked.
-func (s Seal) check(content, key []byte) error {
-	if Digest(content).SHA256 != s.SHA256 {
-		return errors.New("the facts were changed: their SHA-256 digest is another one")
-	}
-	if key == nil {
-		return nil
-	}
+// PublicKey reads the key to verify with: a public Ed25519 key in PEM (PKIX), as `openssl pkey -pubout` writes it. What
+// it refuses says nothing about a file.
+func PublicKey(key []byte) (ed25519.PublicKey, error) {
 	block, _ := pem.Decode(key)
 	if block == nil || block.Type != "PUBLIC KEY" {
-		return errors.New("the key to verify with is no PUBLIC KEY in PEM; openssl pkey -pubout writes one")
+		return nil, errors.New("the key to verify with is no PUBLIC KEY in PEM; openssl pkey -pubout writes one")
 	}
 	parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
 	if err != nil {
-		return fmt.Errorf("failed to read the key to verify with: %w", err)
+		return nil, fmt.Errorf("failed to read the key to verify with: %w", err)
 	}
 	public, ok := parsed.(ed25519.PublicKey)
 	if !ok {
-		return fmt.Errorf("the key to verify with is a %T; it has to be an Ed25519 key", parsed)
+		return nil, fmt.Errorf("the key to verify with is a %T; it has to be an Ed25519 key", parsed)
+	}
+	return public, nil
+}
+
+// check returns why the seal is not that of the content; nil if it is. Without a key, a signature is not checked.
+func (s Seal) check(content []byte, public ed25519.PublicKey) error {
+	if Digest(content).SHA256 != s.SHA256 {
+		return errors.New("the facts were changed: their SHA-256 digest is another one")
+	}
+	if public == nil {
+		return nil
 	}
 	if s.Signature == "" {
 		return errors.New("the facts are not signed")

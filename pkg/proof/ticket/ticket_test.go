@@ -100,6 +100,13 @@ func keys() (private, public []byte) {
 	return private, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: encoded})
 }
 
+func readKey(public []byte) ed25519.PublicKey {
+	GinkgoHelper()
+	key, err := ticket.PublicKey(public)
+	Expect(err).NotTo(HaveOccurred())
+	return key
+}
+
 func canonical(facts ticket.Facts) []byte {
 	GinkgoHelper()
 	content, err := facts.Canonical()
@@ -177,18 +184,18 @@ var _ = Describe("Verify", func() {
 				seal, err := ticket.Sign(canonical(full()), private)
 				Expect(err).NotTo(HaveOccurred())
 				file := []byte(write(full(), seal, format))
-				verified, err := ticket.Verify(file, public, release)
+				verified, err := ticket.Verify(file, readKey(public), release)
 				Expect(err).NotTo(HaveOccurred())
 				Expect(verified).To(And(HaveField("Signed", true), HaveField("Text", BeEmpty())))
 				_, other := keys()
-				_, err = ticket.Verify(file, other, release)
+				_, err = ticket.Verify(file, readKey(other), release)
 				Expect(err).To(MatchError(ContainSubstring("was not made with this key")))
 			})
 
 			It("should not take a digest for a signature", func() {
 				_, public := keys()
 				file := write(full(), ticket.Digest(canonical(full())), format)
-				_, err := ticket.Verify([]byte(file), public, release)
+				_, err := ticket.Verify([]byte(file), readKey(public), release)
 				Expect(err).To(MatchError("the facts are not signed"))
 			})
 
@@ -280,11 +287,18 @@ var _ = Describe("Sign", func() {
 
 	It("should refuse a key to verify with that is none", func() {
 		private, _ := keys()
-		file := []byte(write(full(), ticket.Digest(canonical(full())), ticket.JSON))
-		_, err := ticket.Verify(file, private, release)
+		_, err := ticket.PublicKey(private)
 		Expect(err).To(MatchError(ContainSubstring("is no PUBLIC KEY")))
-		_, err = ticket.Verify(file, []byte{}, release)
+		_, err = ticket.PublicKey([]byte{})
 		Expect(err).To(MatchError(ContainSubstring("is no PUBLIC KEY")), "an empty file is no reason not to check")
+		_, err = ticket.PublicKey(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")}))
+		Expect(err).To(MatchError(ContainSubstring("failed to read the key to verify with")))
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		Expect(err).NotTo(HaveOccurred())
+		encoded, err := x509.MarshalPKIXPublicKey(key.Public())
+		Expect(err).NotTo(HaveOccurred())
+		_, err = ticket.PublicKey(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: encoded}))
+		Expect(err).To(MatchError(ContainSubstring("it has to be an Ed25519 key")))
 	})
 })
 
