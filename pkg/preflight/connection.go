@@ -41,6 +41,8 @@ var (
 	remedyProbe = "check that the agent of the seed runs, is of this release, and may patch its own Seed; its log " +
 		"says what it could not find out, and it tries again after two minutes; to migrate without a probe, set " +
 		probeSetting + "=false in the configuration of one of the two agents"
+	// A probe that is under way is no problem, and takes less than two minutes where relays start at once.
+	remedyWait       = "wait: a probe takes a minute or two; if it is not complete after five, " + remedyProbe
 	remedyConnection = "fix what the message names, or choose another destination; the agents probe again after two " +
 		"minutes, or at once with kubectl livecpm plan --probe; to migrate without a probe, set " + probeSetting +
 		"=false in the configuration of one of the two agents"
@@ -100,7 +102,7 @@ func judgeConnection(f Facts) Finding {
 	case len(unknowns) > 0:
 		return unknown(SeedConnection, remedyProbe, "%s", strings.Join(slices.Concat(unknowns, waits), "; "))
 	case len(waits) > 0:
-		finding := unknown(SeedConnection, remedyProbe, "%s", strings.Join(waits, "; "))
+		finding := unknown(SeedConnection, remedyWait, "%s", strings.Join(waits, "; "))
 		finding.Reason = steps.ReasonProbingConnection
 		return finding
 	}
