@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"sync"
 
@@ -19,6 +21,25 @@ import (
 	"github.com/livecpm/livecpm/hack/screenshots"
 	"github.com/livecpm/livecpm/pkg/cli/dashboard"
 )
+
+var _ = Describe("Joining", func() {
+	It("should show what is expected of the migration, as the command does", func() {
+		looks, err := screenshots.Joining(filepath.Join("..", ".."))
+		Expect(err).NotTo(HaveOccurred())
+		for _, look := range looks {
+			server := &dashboard.Server{Clock: testclock.NewFakeClock(look.Now.Time),
+				Read: func(context.Context) (dashboard.Look, error) { return look, nil }}
+			Expect(server.Look(context.Background())).To(Succeed())
+			request := httptest.NewRequest(http.MethodGet, "/content", nil)
+			request.Host = "127.0.0.1:4711"
+			local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4711}
+			answer := httptest.NewRecorder()
+			server.Handler().ServeHTTP(answer, request.WithContext(
+				context.WithValue(request.Context(), http.LocalAddrContextKey, net.Addr(local))))
+			Expect(answer.Body.String()).To(MatchRegexp(`<span class="num">~\d+m left</span>`))
+		}
+	})
+})
 
 var _ = Describe("the dashboard in a browser", func() {
 	var (

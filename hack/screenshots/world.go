@@ -15,13 +15,19 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/livecpm/livecpm/pkg/cli/dashboard"
+	"github.com/livecpm/livecpm/pkg/cli/inspect"
+	"github.com/livecpm/livecpm/pkg/migration/expected"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
+// ttl is the time to live of the shoot's records.
+const ttl = 30 * time.Second
+
 // Joining returns looks at a migration in its second step, the last one as it is then: the world of that name that the
 // tests of the command line have below the root of the repository, with members that say themselves what they are, with
-// events, and with the course of a probe whose load begins before the migration and meets a slow moment.
+// events, with what is expected of it, and with the course of a probe whose load begins before the migration and meets
+// a slow moment.
 func Joining(root string) ([]dashboard.Look, error) {
 	var now dashboard.Look
 	content, err := os.ReadFile(filepath.Join(root, "pkg", "cli", "view", "testdata", "worlds", "joining.yaml"))
@@ -59,7 +65,14 @@ func Joining(root string) ([]dashboard.Look, error) {
 		now.Seeds[i].APIServers, now.Seeds[i].Records = now.Seeds[i+2].APIServers, now.Seeds[i+2].Records
 	}
 	now.Seeds = now.Seeds[:2]
-	return append(out, now), nil
+	out = append(out, now)
+	for i := range out {
+		// As the command does: garden and name servers say what a migration depends on.
+		at := out[i].Now.Time
+		out[i].Expected = expected.Of(summary.Summarize(out[i].Shoot, at),
+			expected.Facts{TTL: ttl, Database: inspect.LargestDatabase(out[i].Seeds)}, at)
+	}
+	return out, nil
 }
 
 // members are those of two etcds, of which so many have joined in the destination. The last one is a learner.

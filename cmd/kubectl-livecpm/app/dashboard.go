@@ -61,7 +61,7 @@ func newDashboard(o *options) *cobra.Command {
 				return fmt.Errorf("failed to listen on --address %s, --port %d: %w", address, port, err)
 			}
 			server := &dashboard.Server{Read: s.lookForDashboard(args[0]), Clock: o.clock, Interval: o.interval,
-				Flags: gardenFlags(command.Flags()), Ready: func() {
+				Zone: o.view().Zone, Flags: gardenFlags(command.Flags()), Ready: func() {
 					_, _ = fmt.Fprintf(o.Out, "http://%s\n", listener.Addr())
 					_, _ = fmt.Fprintln(o.Err, "Open this address in a browser. Ctrl-C ends the dashboard.")
 				}}

@@ -344,6 +344,9 @@ func (i *interrupting) Write(data []byte) (int, error) {
 	return i.Buffer.Write(data)
 }
 
+// WriteString does the same; that of the buffer would only write.
+func (i *interrupting) WriteString(text string) (int, error) { return i.Write([]byte(text)) }
+
 // commandNames returns the names of all commands but those of cobra.
 func commandNames() []string {
 	var (
@@ -565,6 +568,28 @@ var _ = Describe("The ways in which commands end", func() {
 		Entry("list", "list", "-A", "-w"),
 		Entry("get without a shoot", "get", "-A", "-w"),
 	)
+
+	It("should write a line for each change of a drain when all migrations are watched, and no document", func() {
+		p := drained(progressing)(held(newPlannable()))
+		garden := newServedGarden()
+		p.into(garden)
+		watched := func(format string, meanwhile ...func()) string {
+			// What is not written fails the spec, and does not keep it waiting.
+			ctx, interrupt := context.WithTimeout(context.Background(), 20*time.Second)
+			defer interrupt()
+			written := &interrupting{meanwhile: meanwhile, interrupt: interrupt}
+			Expect(app.Run(ctx, app.Streams{Out: written, Err: &errs}, []string{"list", "-A", "-w", "-o", format,
+				"--kubeconfig", garden.kubeconfig()})).To(Equal(exit.Done), errs.String())
+			return written.String()
+		}
+		Expect(watched("json")).To(And(Not(ContainSubstring("Drained")), MatchRegexp(`^[^\n]+\n$`)))
+		Expect(watched("table", func() {}, func() {
+			p.seedA.Status.Conditions[len(p.seedA.Status.Conditions)-1].Message = "one shoot less"
+			garden.put(p.seedA)
+		})).To(MatchRegexp(`^\S+  .*garden-demo/live Held.*\n` +
+			`\S+  Seed seed-a: Drained is Progressing \(Reason\): so many shoots\n` +
+			`\S+  Seed seed-a: Drained is Progressing \(Reason\): one shoot less\n$`))
+	})
 
 	It("should show what is added to the events, each once, until that is interrupted", func() {
 		garden := newServedGarden()

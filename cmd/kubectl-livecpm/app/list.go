@@ -35,7 +35,8 @@ func newList(o *options) *cobra.Command {
 		Long: "List the shoots that ask for a live migration, and those whose conditions show one that has ended. A " +
 			"shoot shows only its\n" +
 			"last migration. With -w, show them and the drains of seeds on a screen until you leave it; if the " +
-			"output is not a\nterminal, write one line per change.",
+			"output is not a\nterminal, write one line per change. Documents for programs are about migrations; " +
+			"`drain wait -o json` follows a drain.",
 		Example: example(
 			"%[1]s list -n garden-demo",
 			"%[1]s list -A -o wide",

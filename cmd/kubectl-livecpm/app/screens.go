@@ -194,21 +194,26 @@ func (f *shownFleet) Open(namespace, name string) (screen.Source, screen.Steerin
 	return one, shownSteering{one}, nil
 }
 
-// lines writes a line for each change, or a document with the migration that has changed, until the context ends.
+// lines writes a line for each change of a migration or a drain, or a document with the migration that has changed,
+// until the context ends. Documents are about migrations only: `drain wait` writes those of a drain.
 func (f *shownFleet) lines(ctx context.Context) error {
 	var (
 		seen     screen.Migrations
 		writeErr error
 	)
+	write := func(line string) {
+		_, err := io.WriteString(f.Out, f.glyphs(line))
+		writeErr = errors.Join(writeErr, err)
+	}
 	changes := view.FleetChanges(func(s summary.Summary, line string) {
 		if f.machine() {
 			answer := document.Document{Kind: document.Migration, Value: s, Names: []string{shootName(s.Name)}}
 			writeErr = errors.Join(writeErr, f.printer.Stream(f.Out, answer))
 			return
 		}
-		_, err := io.WriteString(f.Out, f.glyphs(line))
-		writeErr = errors.Join(writeErr, err)
+		write(line)
 	}, f.view())
+	drains := f.drainLines(write)
 	loop := f.loop(func(ctx context.Context) (summary.ControlPlane, error) {
 		var err error
 		seen, err = f.Look(ctx)
@@ -216,9 +221,26 @@ func (f *shownFleet) lines(ctx context.Context) error {
 	})
 	err := loop.Run(ctx, func(w summary.ControlPlane) bool {
 		changes(seen.Summaries, w.Now.Time)
+		drains(seen, w.Now.Time)
 		return writeErr != nil
 	})
 	return errors.Join(interrupted(err), writeErr)
+}
+
+// drainLines returns a function that writes a line for each change of a drain. Where seeds may not be read, it says
+// that instead, once: what is not known has not ended.
+func (f *shownFleet) drainLines(write func(line string)) func(screen.Migrations, time.Time) {
+	changes, note := view.DrainChanges(write, f.view()), ""
+	return func(seen screen.Migrations, now time.Time) {
+		switch {
+		case f.machine():
+		case seen.Note == "":
+			changes(seen.Drains, now)
+		case seen.Note != note:
+			_, _ = io.WriteString(f.Err, seen.Note+"\n")
+		}
+		note = seen.Note
+	}
 }
 
 // summariesOf returns what the shoots say about their migrations, and how long these are expected to take.

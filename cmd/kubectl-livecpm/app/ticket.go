@@ -180,7 +180,7 @@ func newReportVerify(o *options) *cobra.Command {
 			}
 			answer := document.Document{Kind: document.TicketVerification, Value: verified,
 				Names: []string{shootName(verified.Facts.Shoot.Name)}}
-			if err := o.print(answer, func() string { return verifiedText(verified, facts) }); err != nil {
+			if err := o.print(answer, func() string { return verifiedText(verified, facts, o.view()) }); err != nil {
 				return err
 			}
 			return exit.Answer(verified.Text == "" || facts).Err()
@@ -211,12 +211,12 @@ func publicKey(path string) (ed25519.PublicKey, error) {
 }
 
 // verifiedText says what a verification has found.
-func verifiedText(v ticket.Verified, factsOnly bool) string {
+func verifiedText(v ticket.Verified, factsOnly bool, o view.Options) string {
 	rows := [][]string{
 		{"shoot", v.Facts.Shoot.Namespace + "/" + v.Facts.Shoot.Name},
 		{"seeds", v.Facts.Source + " -> " + v.Facts.Destination},
 		{"result", v.Facts.Result},
-		{"collected", v.Facts.Made.UTC().Format("2006-01-02 15:04:05 MST") + " by kubectl livecpm " + v.Facts.MadeBy},
+		{"collected", o.Date(v.Facts.Made) + " by kubectl livecpm " + v.Facts.MadeBy},
 		{"sha256", v.Seal.SHA256},
 	}
 	signature := "none"

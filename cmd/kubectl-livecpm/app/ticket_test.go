@@ -89,6 +89,16 @@ var _ = Describe("report --ticket", func() {
 		Expect(errs.String()).To(ContainSubstring("the facts were changed"))
 	})
 
+	It("should say when the facts were collected in the zone of this machine, and leave them in UTC", func() {
+		inZone("HERE")
+		Expect(run("report", "--recording", recorded, "--ticket", "-o", "md", "--file", in("report"))).
+			To(Equal(exit.Done))
+		Expect(os.ReadFile(in("report"))).To(And(ContainSubstring(`"made":"`), Not(ContainSubstring("HERE")),
+			Not(ContainSubstring("+02:00"))))
+		Expect(run("report", "verify", in("report"))).To(Equal(exit.Done), errs.String())
+		Expect(out.String()).To(MatchRegexp(`collected +[-0-9]+ [:0-9]+ HERE by kubectl livecpm`))
+	})
+
 	It("should report on what the garden knows", func() {
 		Expect(run("report", "live", "--ticket", "-o", "md", "--kubeconfig", fakeGarden("succeeded"))).
 			To(Equal(exit.Done), errs.String())

@@ -128,7 +128,8 @@ func (o *options) subject(ctx context.Context, name string) (*subject, error) {
 		return nil, err
 	}
 	out := &subject{surroundings: s, shoot: shoot, seed: *shoot.Status.SeedName, reader: inspect.VerificationReader{
-		Garden: s.garden, Seeds: s.seeds, Members: s.members, Clock: o.clock}}
+		Garden: s.garden, Seeds: s.seeds, Members: s.members, Clock: o.clock,
+		Zone: o.view().Zone}}
 	s.reach(ctx, out.seed)
 	return out, nil
 }

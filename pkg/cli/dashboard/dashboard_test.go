@@ -24,7 +24,8 @@ import (
 )
 
 // worlds are those that the tests of the command line draw.
-var worlds = []string{"none", "requested", "joining", "paused", "held", "overdue", "aborting", "aborted", "succeeded"}
+var worlds = []string{"none", "requested", "joining", "paused", "held", "moving", "overdue", "aborting", "aborted",
+	"succeeded"}
 
 func world(name string) dashboard.Look {
 	GinkgoHelper()
@@ -218,6 +219,24 @@ var _ = Describe("the page", func() {
 			Expect(body).To(Equal(string(expected)), path)
 		})
 	}
+
+	It("should show what is stopped and started as planned in the words of `get`, and not as errors", func() {
+		Expect(get(serving(world("moving")), "/content").Body.String()).To(And(
+			ContainSubstring("seed-a-etcd-main-1 is stopping, as planned (2 of 3)"),
+			ContainSubstring(`<td>seed-a-etcd-main-1</td><td>voter</td><td>stopping, as planned (2 of 3)</td>`),
+			Not(ContainSubstring("d231989c1266553f")),
+			ContainSubstring("4dae601324ba9f8c"), // It is out of order, and so it is an error as before.
+		))
+		starting := world("joining")
+		condition := &starting.Shoot.Status.LiveMigration.Conditions[3]
+		for i := range 3 {
+			starting.Shoot.Status.LiveMigration.Conditions[i].Status = "True"
+		}
+		condition.Status, condition.Reason = "Progressing", string(steps.ReasonDeployingKubeAPIServer)
+		starting.Seeds[1].APIServers = []summary.Pod{{Name: "kube-apiserver-1", Ready: true}, {Name: "kube-apiserver-2"}}
+		Expect(get(serving(starting), "/content").Body.String()).To(
+			MatchRegexp(`kube-apiserver-2</td><td>starting, as planned \(2 of 2\)`))
+	})
 
 	It("should load nothing from anywhere else, and have no code in it but its script", func() {
 		for _, name := range worlds {

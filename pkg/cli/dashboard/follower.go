@@ -7,6 +7,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,7 +85,7 @@ func (f *Follower) Observe(look Look) Seen {
 	f.addProbe(&made)
 	made.Etcds = f.etcdsSince(made.Begin)
 	made.AddTransitions(f.course.Transitions())
-	made.Tables = append(made.Tables, seedTables(look.Seeds)...)
+	made.Tables = append(made.Tables, seedTables(look.Seeds, out.Migration)...)
 	out.Report = &made
 	return out
 }
@@ -189,8 +190,8 @@ func (f *Follower) addProbe(made *report.Report) {
 	}
 }
 
-// seedTables are what is in the seeds now.
-func seedTables(seeds []summary.Seed) []report.Table {
+// seedTables are what is in the seeds now, in the words of `get`: what is stopped or started as planned is no error.
+func seedTables(seeds []summary.Seed, s summary.Summary) []report.Table {
 	members := report.Table{Title: "etcd members now",
 		Header: []string{"seed", "member", "role", "status", "lag", "size"}}
 	others := report.Table{Title: "In the seeds now", Header: []string{"seed", "what", "state"}}
@@ -201,20 +202,17 @@ func seedTables(seeds []summary.Seed) []report.Table {
 		}
 		for _, etcd := range seed.Etcds {
 			for _, member := range etcd.Members {
+				if word := view.MemberStatus(seeds, etcd, member, s); word != "" {
+					member.Status = word
+				}
 				members.Rows = append(members.Rows, memberRow(seed.Name, member))
 			}
 			if etcd.Unasked != "" {
 				members.Note = "As etcd-druid reports them; the members could not be asked: " + etcd.Unasked
 			}
 		}
-		for _, pod := range seed.APIServers {
-			state := "not ready"
-			switch {
-			case pod.Terminating:
-				state = "terminating"
-			case pod.Ready:
-				state = "ready"
-			}
+		for i, pod := range seed.APIServers {
+			state := cmp.Or(view.APIServerStatus(seed, i, s), view.PodState(pod))
 			others.Rows = append(others.Rows, report.Row{Cells: []string{seed.Name, pod.Name, state}})
 		}
 		for _, record := range seed.Records {

@@ -48,16 +48,16 @@ type head struct {
 	Sections template.HTML
 }
 
-// render draws what is known.
-func render(seen Seen, flags []string) (content, error) {
+// render draws what is known, with commands that have the flags, and points in time in the zone; nil for UTC.
+func render(seen Seen, flags []string, zone *time.Location) (content, error) {
 	migration := seen.Migration
 	data := head{
 		Key: migration.Key(), Way: way(seen), State: string(migration.State), StateClass: stateClass(migration.State),
-		Current: currentStep(seen), Reason: migration.Reason, Message: migration.Message, Pause: migration.PauseBefore,
-		Runbook: migration.Runbook(), Explanation: explanation(migration.State), Progress: migration.Progress,
-		Steps: len(migration.Steps) > 0, Missing: seen.Missing,
+		Current: currentStep(seen), Reason: migration.Reason, Message: view.Planned(migration.Message, migration),
+		Pause: migration.PauseBefore, Runbook: migration.Runbook(), Explanation: explanation(migration.State),
+		Progress: migration.Progress, Steps: len(migration.Steps) > 0, Missing: seen.Missing,
 		Commands: Commands(seen.Shoot, migration, flags),
-		AsOf:     seen.Now.UTC().Format("2006-01-02 15:04:05 MST"),
+		AsOf:     view.Options{Zone: zone}.Date(seen.Now.Time),
 	}
 	if migration.Seconds > 0 {
 		data.Elapsed = view.Duration(time.Duration(migration.Seconds * float64(time.Second)))
@@ -66,6 +66,7 @@ func render(seen Seen, flags []string) (content, error) {
 		data.Pause = ""
 	}
 	if seen.Report != nil {
+		seen.Report.Zone = zone
 		var err error
 		if data.Sections, err = report.Sections(*seen.Report); err != nil {
 			return content{}, err

@@ -40,6 +40,8 @@ type Server struct {
 	Interval time.Duration
 	// Clock is the clock.
 	Clock clock.WithTicker
+	// Zone is the time zone in which the page writes points in time; nil for UTC.
+	Zone *time.Location
 	// Flags are those by which the garden is reached, for the commands that the page shows.
 	Flags []string
 	// Ready is called when browsers are served.
@@ -119,7 +121,7 @@ func (s *Server) Look(ctx context.Context) error {
 		s.stale(err)
 		return err
 	}
-	shown, err := render(s.follower.Observe(look), s.Flags)
+	shown, err := render(s.follower.Observe(look), s.Flags, s.Zone)
 	if err != nil {
 		s.stale(err)
 		return err

@@ -16,6 +16,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/livecpm/livecpm/pkg/cli/dashboard"
@@ -75,6 +77,20 @@ var _ = Describe("Server", func() {
 			look.Now.Time)
 		Expect(get(serving(look), "/content").Body.String()).To(And(ContainSubstring("(35s of ~55s)"),
 			ContainSubstring(`<span class="num">~11m left</span>`)))
+	})
+
+	It("should write points in time in its zone, and name it", func() {
+		look := world("joining")
+		look.Events = []corev1.Event{{Reason: "Some", Message: "event", LastTimestamp: metav1.NewTime(
+			look.Now.Add(-time.Second))}}
+		server := serving(look)
+		Expect(get(server, "/content").Body.String()).To(And(ContainSubstring("As of 2026-11-20 09:00:41 UTC."),
+			ContainSubstring(`<th class="optional">UTC</th>`), ContainSubstring(">09:00:40<")))
+		server.Zone = time.FixedZone("CEST", 2*60*60)
+		Expect(server.Look(context.Background())).To(Succeed())
+		Expect(get(server, "/content").Body.String()).To(And(ContainSubstring("As of 2026-11-20 11:00:41 CEST."),
+			ContainSubstring(`<th class="optional">CEST</th>`), ContainSubstring(">11:00:40<"),
+			Not(ContainSubstring("UTC"))))
 	})
 
 	It("should only read", func() {

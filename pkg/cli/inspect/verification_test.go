@@ -311,6 +311,16 @@ var _ = Describe("VerificationReader", func() {
 		Expect(string(data)).To(And(ContainSubstring("changed: ca"), Not(ContainSubstring(content))))
 	})
 
+	It("should say in the zone of the machine when the baseline was recorded", func() {
+		in := reader()
+		recorded, err := in.Record(ctx, shoot)
+		Expect(err).NotTo(HaveOccurred())
+		in.Baseline, in.Zone = &recorded, time.FixedZone("HERE", 2*60*60)
+		_, evidence := status(in.Read(ctx, shoot, ""), inspect.CheckSecrets)
+		Expect(evidence).To(HaveSuffix("the baseline of %s", recorded.Recorded.In(in.Zone).Format(time.RFC3339)))
+		Expect(evidence).To(HaveSuffix("+02:00"))
+	})
+
 	It("should not quote a ShootState that it cannot read", func() {
 		gardenObjects[2].(*gardencorev1beta1.ShootState).Spec.Gardener[0].Data.Raw = []byte(
 			`{"key": {"nested": "` + content + `"}}`)

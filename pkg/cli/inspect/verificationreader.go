@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/cli/access"
+	"github.com/livecpm/livecpm/pkg/cli/view"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/preflight"
@@ -43,8 +44,9 @@ type VerificationReader struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Baseline is what was recorded before the migration; nil if nothing was.
 	Baseline *Baseline
-	// Clock is the clock.
+	// Clock is the clock, Zone the time zone in which checks name points in time; nil for UTC.
 	Clock clock.PassiveClock
+	Zone  *time.Location
 }
 
 // Source returns the seed that the shoot came from as far as that can be known: the one that was recorded, or the only
@@ -158,10 +160,10 @@ func (r VerificationReader) readEtcds(ctx context.Context, in *VerificationInput
 // Hashes asks all members of the etcd for the hash of their data at a revision that all of them have.
 func Hashes(ctx context.Context, cluster etcdclient.Reader, name string, etcd Etcd) EtcdData {
 	out := EtcdData{Name: name, ClusterID: fmt.Sprintf("%x", etcd.Inspection.ClusterID)}
-	view := preflight.EtcdViewOf(&druidcorev1alpha1.Etcd{}, etcd.Inspection, etcd.Err)
+	asked := preflight.EtcdViewOf(&druidcorev1alpha1.Etcd{}, etcd.Inspection, etcd.Err)
 	for i, member := range etcd.Inspection.Members {
 		out.Members = append(out.Members,
-			MemberData{Name: member.String(), Learner: member.Learner, Problem: view.Members[i].Problem})
+			MemberData{Name: member.String(), Learner: member.Learner, Problem: asked.Members[i].Problem})
 		if member.StatusError == nil && (out.Revision == 0 || member.Status.Revision < out.Revision) {
 			out.Revision = member.Status.Revision
 		}
@@ -193,7 +195,7 @@ func (r VerificationReader) readSecrets(ctx context.Context, in *VerificationInp
 	}
 	if r.Baseline != nil {
 		in.Kept, in.KeptBefore = r.Baseline.Secrets, true
-		in.KeptIn = "the baseline of " + r.Baseline.Recorded.UTC().Format(time.RFC3339)
+		in.KeptIn = "the baseline of " + view.Options{Zone: r.Zone}.Moment(r.Baseline.Recorded)
 		return
 	}
 	// A seed whose gardenlet keeps no ShootStates has none after a migration; who may not read them is as if there were
@@ -214,12 +216,12 @@ func (r VerificationReader) readSecrets(ctx context.Context, in *VerificationInp
 }
 
 func (r VerificationReader) readRecords(ctx context.Context, in *VerificationInput, destination string) {
-	view := ControlPlanes(ctx, r.Seeds, in.Shoot, destination)[0]
-	if view.Unknown != "" {
-		in.Unknown[CheckDNS] = view.Unknown
+	found := ControlPlanes(ctx, r.Seeds, in.Shoot, destination)[0]
+	if found.Unknown != "" {
+		in.Unknown[CheckDNS] = found.Unknown
 		return
 	}
-	for _, record := range view.Records {
+	for _, record := range found.Records {
 		out := Resolution{Name: record.Name}
 		var errs []error
 		for _, value := range record.Values {

@@ -145,8 +145,8 @@ func (m *Migration) text() string {
 	switch {
 	case m.help:
 		may := []key.Binding{keyPause, keyResume, keyRetry, keyAbort}
-		return allKeys([]key.Binding{keyNext, keyBefore, keyUp, keyDown, keyPages, keyTop, keyBottom}, may,
-			[]key.Binding{keyWide, keyHelp, keyBack, keyQuit})(m.options, m.size)
+		return allKeys([]key.Binding{keyNext, keyBefore, keyViews, keyUp, keyDown, keyPageUp, keyPageDn, keyTop,
+			keyBottom}, may, []key.Binding{keyWide, keyHelp, keyBack, keyQuit})(m.options, m.size)
 	case m.world == nil:
 		return ""
 	}

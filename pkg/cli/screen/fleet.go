@@ -145,16 +145,14 @@ func (f *Fleet) press(pressed tea.KeyPressMsg) tea.Cmd {
 		f.help = !f.help
 	case key.Matches(pressed, keyOpen):
 		return f.open()
-	case key.Matches(pressed, keyUp):
+	case key.Matches(pressed, keyMoveUp):
 		f.move(-1)
-	case key.Matches(pressed, keyDown):
+	case key.Matches(pressed, keyMoveDn):
 		f.move(1)
-	case key.Matches(pressed, keyPages):
-		by := f.rows()
-		if slices.Contains([]string{"pgup", "b"}, pressed.String()) {
-			by = -by
-		}
-		f.move(by)
+	case key.Matches(pressed, keyPageUp):
+		f.move(-f.rows())
+	case key.Matches(pressed, keyPageDn):
+		f.move(f.rows())
 	case key.Matches(pressed, keyTop):
 		f.move(-f.count())
 	case key.Matches(pressed, keyBottom):
@@ -276,9 +274,10 @@ func (f *Fleet) drainLine(of summary.Drain) string {
 		c.Blocked)
 	switch left, known := DrainLeft(*of.Table, f.seen.Summaries); {
 	case of.Table.CircuitOpen:
-		text += ", stopped after failures"
+		// It comes first: a narrow screen cuts off the end.
+		text = "stopped after failures, " + text
 	case of.Table.Cancelled:
-		text += ", cancelled"
+		text = "cancelled, " + text
 	case known:
 		text += ", " + view.About(left) + " left"
 	}
@@ -347,8 +346,8 @@ func (f *Fleet) body(lines int) []string {
 	var out []string
 	switch {
 	case f.help:
-		text := allKeys([]key.Binding{keyUp, keyDown, keyPages, keyTop, keyBottom},
-			[]key.Binding{keyOpen, keyHelp, keyQuit})(f.options, f.size)
+		text := allKeys([]key.Binding{keyMoveUp, keyMoveDn, keyPageUp, keyPageDn, keyTop, keyBottom},
+			[]key.Binding{keyOpen, keyHelp, keyBack, keyQuit})(f.options, f.size)
 		out = strings.Split(text, "\n")
 	case f.seen == nil:
 	case f.count() == 0:
@@ -411,6 +410,6 @@ func (f *Fleet) foot() []string {
 	if f.count() > 0 {
 		position = fmt.Sprintf("%d of %d", f.cursor()+1, f.count())
 	}
-	keys := o.helper(f.size).ShortHelpView([]key.Binding{keyUp, keyDown, keyOpen, keyHelp, keyQuit})
+	keys := o.helper(f.size).ShortHelpView([]key.Binding{keyMove, keyOpen, keyHelp, keyQuit})
 	return append(out, across(keys, position, f.size.width))
 }

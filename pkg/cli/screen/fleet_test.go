@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -104,6 +105,37 @@ var _ = Describe("Fleet", func() {
 			term.expectGolden("fleet-empty-" + size)
 		})
 
+		It("should draw what it cannot see in "+size, func() {
+			term = newTerminal(start)
+			term.model = screen.NewFleet(ctx, "Live migrations in all namespaces", src, term.options())
+			term.resize(columns[0], columns[1])
+			term.expectGolden("fleet-looking-" + size)
+			show(columns)
+			src.err = errors.New("failed to list Shoots: Get \"https://api.garden.example.org/apis/" +
+				"core.gardener.cloud/v1beta1/shoots\": context deadline exceeded")
+			term.pass(2 * time.Second)
+			term.expectGolden("fleet-failed-" + size)
+		})
+
+		It("should draw drains that are stopped, and those of which nothing is known, in "+size, func() {
+			unknown := drained("not-permitted")
+			unknown.Seed, unknown.Unknown = "seed-b", strings.ReplaceAll(unknown.Unknown, "seed-a", "seed-b")
+			src.migrations.Drains = []summary.Drain{drained("circuit-open"), unknown}
+			show(columns)
+			term.expectGolden("fleet-drains-" + size)
+		})
+
+		It("should draw a migration that it has opened, also when that has ended, in "+size, func() {
+			show(columns)
+			term.press("down", "enter")
+			term.expectGolden("opened-" + size)
+			Expect(term.shows()).To(ContainSubstring("esc back"))
+			src.one.world = world("succeeded")
+			term.pass(2 * time.Second)
+			term.expectGolden("opened-ended-" + size)
+			Expect(term.shows()).To(ContainSubstring("esc back"))
+		})
+
 		It("should draw more migrations than fit in "+size, func() {
 			for i := range 100 {
 				one := of("waiting", "garden-many", fmt.Sprintf("shoot-%02d", i))
@@ -128,6 +160,22 @@ var _ = Describe("Fleet", func() {
 		options.Color = true
 		term.open(screen.NewFleet(ctx, "Live migrations in all namespaces", src, options), 100, 24)
 		term.expectGolden("fleet-color")
+	})
+
+	It("should say that its keys move the cursor, and name all of them", func() {
+		for _, width := range []int{40, 80} {
+			show([2]int{width, 50})
+			Expect(term.shows()).To(And(ContainSubstring("up/down move"), Not(ContainSubstring("scroll"))))
+			term.press("?")
+			Expect(term.shows()).To(And(MatchRegexp(`up, k +move up`), MatchRegexp(`down, j +move down`),
+				MatchRegexp(`pgup, b +page up`), MatchRegexp(`pgdown, space +page down`), ContainSubstring("g, home"),
+				ContainSubstring("G, end"), ContainSubstring("enter"), ContainSubstring("esc"),
+				ContainSubstring("q, ctrl+c"), Not(ContainSubstring("scroll"))))
+		}
+	})
+
+	It("should name every seed that is drained once", func() {
+		Expect(src.migrations.Drains[0].Seed).NotTo(Equal(src.migrations.Drains[1].Seed))
 	})
 
 	It("should fit every size", func() {

@@ -5,6 +5,7 @@ package screen
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"charm.land/bubbles/v2/key"
@@ -234,13 +235,13 @@ func (m *Migration) press(pressed tea.KeyPressMsg) tea.Cmd {
 		return m.open((m.tab + 1) % tabs)
 	case key.Matches(pressed, keyBefore):
 		return m.open((m.tab + tabs - 1) % tabs)
-	case len(pressed.Text) == 1 && pressed.Text[0] >= '1' && int(pressed.Text[0]-'1') < int(tabs):
-		return m.open(tab(pressed.Text[0] - '1'))
+	case key.Matches(pressed, keyViews):
+		return m.open(tab(slices.Index(keyViews.Keys(), pressed.String())))
 	case key.Matches(pressed, keyTop):
 		m.body.GotoTop()
 	case key.Matches(pressed, keyBottom):
 		m.body.GotoBottom()
-	case key.Matches(pressed, keyUp, keyDown, keyPages):
+	case key.Matches(pressed, keyUp, keyDown, keyPageUp, keyPageDn):
 		m.body, _ = m.body.Update(pressed)
 	case key.Matches(pressed, keyPause, keyResume, keyRetry, keyAbort):
 		m.ask(pressed)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -98,6 +99,43 @@ var _ = Describe("Migration", func() {
 				"step")
 			term.press("e", "enter")
 			term.expectGolden("refused-" + size)
+			term.press("t")
+			term.expectGolden("ask-retry-" + size)
+			show("paused", columns)
+			term.press("r")
+			term.expectGolden("ask-resume-" + size)
+		})
+
+		It("should draw what it cannot see in "+size, func() {
+			term = newTerminal(world("joining").Now.Time)
+			term.model = screen.NewMigration(ctx, "garden-demo/live", src, steer).With(term.options())
+			term.resize(columns[0], columns[1])
+			term.expectGolden("looking-" + size)
+			away := errors.New("failed to get Shoot garden-demo/live: Get \"https://api.garden.example.org/apis/" +
+				"core.gardener.cloud/v1beta1/namespaces/garden-demo/shoots/live\": context deadline exceeded")
+			src.err = away
+			show("joining", columns)
+			term.expectGolden("looking-failed-" + size)
+			src.err = nil
+			show("joining", columns)
+			src.err = away
+			term.pass(2 * time.Second)
+			term.expectGolden("look-failed-" + size)
+			src.err, src.events = nil, src.events[:4]
+			src.eventsErr = errors.New("seed seed-a: give --seed-kubeconfig seed-a=PATH; seed seed-b: failed to list " +
+				"events: the server was unable to return a response in the time allotted")
+			show("joining", columns)
+			term.press("3")
+			term.expectGolden("events-incomplete-" + size)
+		})
+
+		It("should draw a step whose agent is away in "+size, func() {
+			show("joining", columns)
+			led := metav1.NewTime(src.world.Now.Add(-3 * time.Minute))
+			src.world.Seeds[1].Agent = &summary.Agent{Desired: 2, Led: &led}
+			term.pass(2 * time.Second)
+			term.expectGolden("steps-silent-" + size)
+			Expect(term.shows()).To(ContainSubstring("No agent has led in seed seed-b"))
 		})
 	}
 
@@ -327,6 +365,27 @@ var _ = Describe("Migration", func() {
 		Expect(steer.asked).To(BeEmpty())
 		term.shows()
 		Expect(shown.World()).To(BeNil())
+	})
+
+	It("should name all keys that work in the help, also where they do not fit side by side", func() {
+		all := []string{"tab, right", "shift+tab, left", "1, 2, 3, 4", "up, k", "down, j", "pgup, b", "pgdown, space",
+			"g, home", "G, end", "p pause", "r resume", "t retry", "a abort", "w raw errors", "? help", "esc",
+			"q, ctrl+c"}
+		for _, width := range []int{40, 80, 160} {
+			show("moving", [2]int{width, 50})
+			term.press("?")
+			text := regexp.MustCompile(` +`).ReplaceAllString(term.shows(), " ")
+			for _, keys := range all {
+				Expect(text).To(ContainSubstring(keys), "%d columns", width)
+			}
+		}
+	})
+
+	It("should write all points in time in its zone", func() {
+		change = func(o *screen.Options) { o.Zone = time.FixedZone("CEST", 2*60*60) }
+		show("moving", [2]int{160, 50})
+		term.press("3")
+		Expect(term.shows()).To(And(ContainSubstring("11:05:30 CEST"), ContainSubstring("2026-11-20T11:00:39+02:00")))
 	})
 
 	It("should show raw errors on demand", func() {

@@ -44,7 +44,7 @@ type Answer struct{ Done, Not []string }
 type Options struct {
 	// Color uses colors, ASCII nothing but ASCII.
 	Color, ASCII bool
-	// Zone is the time zone of the clock on the screen; nil for UTC.
+	// Zone is the time zone of the points in time on the screen; nil for UTC.
 	Zone *time.Location
 	// Interval is the time between two looks.
 	Interval time.Duration
@@ -86,7 +86,9 @@ func (s size) of(message tea.WindowSizeMsg) size {
 }
 
 // view returns how texts are drawn on a screen of the size.
-func (o Options) view(s size) view.Options { return view.Options{Width: s.width, Color: o.Color} }
+func (o Options) view(s size) view.Options {
+	return view.Options{Width: s.width, Color: o.Color, Zone: o.Zone}
+}
 
 var (
 	bold    = lipgloss.NewStyle().Bold(true)

@@ -92,6 +92,12 @@ type podOf struct {
 	number, of int
 }
 
+// APIServerStatus returns what happens to a pod of the seed's kube-apiserver as planned; empty if nothing does. The
+// index is that of the pod in the seed.
+func APIServerStatus(seed summary.Seed, index int, s summary.Summary) string {
+	return apiServerWord(s, seed.APIServers[index], podOf{seed.Name, index + 1, len(seed.APIServers)})
+}
+
 // apiServerWord returns what happens to a pod of the kube-apiserver as planned; empty if nothing does.
 func apiServerWord(s summary.Summary, pod summary.Pod, which podOf) string {
 	if s.State == summary.Overdue || steps.Reason(s.Reason).Fault() {

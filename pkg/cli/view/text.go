@@ -37,6 +37,9 @@ type Options struct {
 // Moment writes a point in time with its date and zone.
 func (o Options) Moment(at time.Time) string { return o.in(at).Format(time.RFC3339) }
 
+// Date writes a point in time as people read it, with its date and zone.
+func (o Options) Date(at time.Time) string { return o.in(at).Format("2006-01-02 15:04:05 MST") }
+
 // Clock writes the time of day with its zone.
 func (o Options) Clock(at time.Time) string { return o.in(at).Format("15:04:05Z07:00") }
 

@@ -365,9 +365,8 @@ func apiServerNodes(seeds []summary.Seed, s summary.Summary, o Options) []node {
 	return perSeed(seeds, "none", func(seed summary.Seed) []string {
 		var lines []string
 		for i, pod := range seed.APIServers {
-			state := podState(pod)
-			word := apiServerWord(s, pod, podOf{seed.Name, i + 1, len(seed.APIServers)})
-			if word != "" && !o.Wide {
+			state := PodState(pod)
+			if word := APIServerStatus(seed, i, s); word != "" && !o.Wide {
 				state = word
 			}
 			lines = append(lines, fmt.Sprintf("%s %s", pad(pod.Name, 40), state))
@@ -376,7 +375,8 @@ func apiServerNodes(seeds []summary.Seed, s summary.Summary, o Options) []node {
 	})
 }
 
-func podState(pod summary.Pod) string {
+// PodState says whether a pod is ready.
+func PodState(pod summary.Pod) string {
 	switch {
 	case pod.Terminating:
 		return "terminating"

@@ -52,6 +52,13 @@ type tile struct {
 	Bad               bool
 }
 
+// stepRow is a row of the table of the steps. Status is what the condition of one that has not ended says: that is no
+// time that it took, and has a place of its own.
+type stepRow struct {
+	Cells  []string
+	Status string
+}
+
 // row is a row of the table of events.
 type row struct {
 	Offset, Time, Kind, Text string
@@ -68,12 +75,14 @@ type drawn struct {
 	EtcdCharts []template.HTML
 	Latency    template.HTML
 	// Series reports that the course of the latencies is known, Heat that it is drawn as a map.
-	Series, Heat  bool
-	HeatKey       []string
-	Requests      [][]string
-	StepRows      [][]string
-	Reasons       []reasonRow
-	Rows          []row
+	Series, Heat bool
+	HeatKey      []string
+	Requests     [][]string
+	StepRows     []stepRow
+	Reasons      []reasonRow
+	Rows         []row
+	// ZoneName is that of the times in the table of events.
+	ZoneName      string
 	RequestHeader []string
 	MeasuredSteps bool
 }
@@ -162,11 +171,22 @@ func draw(r Report) drawn {
 		}
 		out.Latency = template.HTML(chart) //nolint:gosec // See above.
 	}
+	zone := r.zone()
+	out.ZoneName = zone.String()
 	for _, event := range r.Events {
-		out.Rows = append(out.Rows, row{Offset: r.offset(event.Time), Time: event.Time.UTC().Format(time.TimeOnly),
+		out.Rows = append(out.Rows, row{Offset: r.offset(event.Time), Time: event.Time.In(zone).Format(time.TimeOnly),
 			Kind: event.Kind, Text: event.String(), Bad: event.Bad})
 	}
 	return out
+}
+
+// zone is the zone of the times on the page. It is the same for all of them, also where clocks are changed meanwhile:
+// the head of the table names it once.
+func (r Report) zone() *time.Location {
+	if r.Zone == nil {
+		return time.UTC
+	}
+	return time.FixedZone(r.Begin.In(r.Zone).Zone())
 }
 
 // String tells what happened, and how often.
@@ -191,10 +211,10 @@ func (r Report) measuredSteps() bool {
 	return slices.ContainsFunc(r.Steps, func(step Step) bool { return step.WriteMaxMs > 0 })
 }
 
-func stepRows(r Report) [][]string {
-	var out [][]string
+func stepRows(r Report) []stepRow {
+	var out []stepRow
 	for _, step := range r.Steps {
-		begin, took := "-", step.State
+		begin, took := "-", "-"
 		if step.Begin != nil {
 			begin = r.offset(*step.Begin)
 			if step.End != nil {
@@ -205,7 +225,7 @@ func stepRows(r Report) [][]string {
 		if r.measuredSteps() {
 			row = append(row, latency(step.WriteP99Ms), latency(step.WriteMaxMs))
 		}
-		out = append(out, append(row, step.Title))
+		out = append(out, stepRow{Cells: append(row, step.Title), Status: step.State})
 	}
 	return out
 }

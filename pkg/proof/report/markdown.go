@@ -4,6 +4,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,7 +49,8 @@ func Markdown(r Report) string {
 		figures = append(figures, []string{tile.Name, tile.Value, tile.Note})
 	}
 	table("Figures", []string{"what", "value", ""}, figures)
-	table("Steps", stepHeader(r), stepRows(r))
+	header, rows := stepCells(r)
+	table("Steps", header, rows)
 	table("Where the time went", reasonHeader, reasonCells(r))
 	if p := r.Probe; p != nil && !p.Running {
 		table("Requests", requestHeader, requestRows(*p))
@@ -72,6 +74,24 @@ func Markdown(r Report) string {
 	}
 	table("Events", []string{"offset", "kind", "what"}, events)
 	return strings.TrimRight(out.String(), "\n") + "\n"
+}
+
+// stepCells are the header and the rows of the table of the steps. It has a column for the status if a step has one.
+func stepCells(r Report) (header []string, rows [][]string) {
+	const column = 5 // behind what they took
+	header = stepHeader(r)
+	inFlight := slices.ContainsFunc(r.Steps, func(step Step) bool { return step.State != "" })
+	if inFlight {
+		header = slices.Insert(header, column, "status")
+	}
+	for _, row := range stepRows(r) {
+		cells := row.Cells
+		if inFlight {
+			cells = slices.Insert(cells, column, cmp.Or(row.Status, "-"))
+		}
+		rows = append(rows, cells)
+	}
+	return header, rows
 }
 
 // reasonCells are the rows of the table of the reasons.

@@ -47,6 +47,9 @@ type Report struct {
 	// Events are what happened, in order.
 	Events []Event `json:"events,omitempty"`
 
+	// Zone is the time zone of the points in time in the sections of the page; nil for UTC.
+	Zone *time.Location `json:"-"`
+
 	// transitions are those that the steps were split by.
 	transitions []recording.Transition
 }

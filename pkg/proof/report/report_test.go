@@ -366,7 +366,7 @@ var _ = Describe("FromRecording", func() {
 			`{"condition":"DestinationEtcdPeersJoined","seconds":7}]}`), nil)
 		Expect(err).NotTo(HaveOccurred())
 		text := report.Markdown(r)
-		Expect(text).To(ContainSubstring("| took | p99 of writes (ms) | slowest write (ms) | what it does |"))
+		Expect(text).To(ContainSubstring("| took | status | p99 of writes (ms) | slowest write (ms) | what it does |"))
 		Expect(text).To(MatchRegexp(`\| 1 \| SourceEtcdPreparedForPeerJoin \| .* \| 81\.5 \| 903\.4 \| \w`))
 		Expect(text).To(MatchRegexp(`\| 2 \| DestinationEtcdPeersJoined \| .* \| - \| - \| \w`))
 		page, err := report.HTML(r)
@@ -525,6 +525,23 @@ var _ = Describe("formats", func() {
 		page, err = report.HTML(r)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(page).NotTo(ContainSubstring(highest))
+	})
+
+	It("should say what the condition of a step says beside its name, and not as the time that it took", func() {
+		r, err := report.FromShoot(shoot(2), nil, now)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(report.Markdown(r)).To(And(ContainSubstring("| begin | took | status | what it does |"),
+			ContainSubstring("| destination | +1:00 | 1 min 0 s | - | Join"),
+			ContainSubstring("| source | +2:00 | - | Progressing, Started | Migrate"),
+			ContainSubstring("| destination | - | - | Unknown, Pending | Start")))
+		page, err := report.HTML(r)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(page).To(And(ContainSubstring(`<br><span class="soft">Unknown, Pending</span></td>`),
+			Not(ContainSubstring(`<td>Unknown, Pending</td>`)),
+			ContainSubstring(`<td class="num">-</td><td>-</td>`)))
+		r, err = report.FromShoot(shoot(8), nil, now)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(report.Markdown(r)).NotTo(ContainSubstring("| status |"))
 	})
 
 	It("should permit its own style sheet by its digest, and nothing else", func() {
