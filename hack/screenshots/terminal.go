@@ -16,18 +16,25 @@ import (
 type TerminalPicture struct {
 	// Name is that of the file in docs/images.
 	Name string
-	// Screen is the golden screen of the plugin that it is drawn of, below the root of the repository.
+	// Screen is what it is drawn of, below the root of the repository: a golden screen of the plugin, or what a
+	// terminal has shown on the landscape.
 	Screen string
 }
 
 // TerminalPictures are all pictures of screens.
 func TerminalPictures() []TerminalPicture {
 	golden := filepath.Join("pkg", "cli", "screen", "testdata", "golden")
+	recorded := filepath.Join("docs", "usage", "recorded", "walkthrough")
 	return []TerminalPicture{
 		{"screen-steps.svg", filepath.Join(golden, "steps-waiting-color.txt")},
 		{"screen-etcd.svg", filepath.Join(golden, "etcd-color.txt")},
 		{"screen-abort.svg", filepath.Join(golden, "ask-abort-color.txt")},
 		{"screen-fleet.svg", filepath.Join(golden, "fleet-color.txt")},
+		{"walkthrough-start.svg", filepath.Join(recorded, "start.ansi")},
+		{"walkthrough-silent.svg", filepath.Join(recorded, "silent.ansi")},
+		{"walkthrough-paused.svg", filepath.Join(recorded, "paused.ansi")},
+		{"walkthrough-etcd.svg", filepath.Join(recorded, "etcd.ansi")},
+		{"walkthrough-abort.svg", filepath.Join(recorded, "abort-question.ansi")},
 	}
 }
 
@@ -66,6 +73,7 @@ func (l look) set(parameters string) (look, error) {
 			l.reversed = true
 		case "39": // the default colour: terminals end a colour so when they tell what they show
 			l.ink = ""
+		case "49": // the default ground, of which there is only one
 		default:
 			color, known := inks[p]
 			if !known {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -55,4 +56,23 @@ var _ = Describe("a terminal", func() {
 			Expect(string(drawn)).To(Equal(svg))
 		})
 	}
+
+	It("should be shown as text as well where a terminal was recorded", func() {
+		recorded, err := filepath.Glob(filepath.Join("..", "..", "docs", "usage", "recorded", "walkthrough", "*.ansi"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(recorded).NotTo(BeEmpty())
+		for _, path := range recorded {
+			shown, err := os.ReadFile(path)
+			Expect(err).NotTo(HaveOccurred())
+			text, err := os.ReadFile(strings.TrimSuffix(path, ".ansi") + ".txt")
+			Expect(err).NotTo(HaveOccurred())
+			plain := regexp.MustCompile("\x1b\\[[0-9;]*m| +\n").ReplaceAllStringFunc(string(shown), func(s string) string {
+				if strings.HasSuffix(s, "\n") {
+					return "\n"
+				}
+				return ""
+			})
+			Expect(string(text)).To(Equal(plain), path)
+		}
+	})
 })
