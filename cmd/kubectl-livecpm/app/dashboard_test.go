@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -77,13 +76,6 @@ contexts: [{name: c, context: {cluster: c, user: c, namespace: garden-demo}}]
 	return path
 }
 
-// inZone lets this machine be in a zone of that name for as long as the spec runs.
-func inZone(name string) {
-	local := time.Local
-	time.Local = time.FixedZone(name, 2*60*60)
-	DeferCleanup(func() { time.Local = local })
-}
-
 var _ = Describe("dashboard", func() {
 	BeforeEach(func() { GinkgoT().Setenv("XDG_CONFIG_HOME", GinkgoT().TempDir()) })
 
@@ -103,7 +95,6 @@ var _ = Describe("dashboard", func() {
 
 	It("should serve the page to this machine alone, with commands for the same garden, until it ends", func() {
 		kubeconfig := fakeGarden("joining")
-		inZone("HERE")
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		out, ended := gbytes.NewBuffer(), make(chan exit.Code, 1)
