@@ -20,7 +20,8 @@ import (
 
 var _ = Describe("a terminal", func() {
 	It("should be drawn as it looks", func() {
-		svg, err := screenshots.Terminal("a\x1b[1mb\x1b[m <&\n\x1b[7m[1 Steps]\x1b[m \x1b[2;36mc\n\x1b[0md\x1b[31me\x1b[39mf\n")
+		svg, err := screenshots.Terminal("a\x1b[1mb\x1b[m <&\n\x1b[7m[1 Steps]\x1b[m \x1b[2;36mc" +
+			"\n\x1b[0md\x1b[31me\x1b[39mf\n")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(svg).To(And(
 			ContainSubstring(`>a</text>`), ContainSubstring(` font-weight="bold">b</text>`),
@@ -66,12 +67,13 @@ var _ = Describe("a terminal", func() {
 			Expect(err).NotTo(HaveOccurred())
 			text, err := os.ReadFile(strings.TrimSuffix(path, ".ansi") + ".txt")
 			Expect(err).NotTo(HaveOccurred())
-			plain := regexp.MustCompile("\x1b\\[[0-9;]*m| +\n").ReplaceAllStringFunc(string(shown), func(s string) string {
-				if strings.HasSuffix(s, "\n") {
-					return "\n"
-				}
-				return ""
-			})
+			plain := regexp.MustCompile("\x1b\\[[0-9;]*m| +\n").ReplaceAllStringFunc(
+				string(shown), func(s string) string {
+					if strings.HasSuffix(s, "\n") {
+						return "\n"
+					}
+					return ""
+				})
 			Expect(string(text)).To(Equal(plain), path)
 		}
 	})

@@ -233,7 +233,8 @@ var _ = Describe("the page", func() {
 			starting.Shoot.Status.LiveMigration.Conditions[i].Status = "True"
 		}
 		condition.Status, condition.Reason = "Progressing", string(steps.ReasonDeployingKubeAPIServer)
-		starting.Seeds[1].APIServers = []summary.Pod{{Name: "kube-apiserver-1", Ready: true}, {Name: "kube-apiserver-2"}}
+		starting.Seeds[1].APIServers = []summary.Pod{{Name: "kube-apiserver-1", Ready: true},
+			{Name: "kube-apiserver-2"}}
 		Expect(get(serving(starting), "/content").Body.String()).To(
 			MatchRegexp(`kube-apiserver-2</td><td>starting, as planned \(2 of 2\)`))
 	})
