@@ -59,3 +59,17 @@ func (b Budget) Fits(now time.Time, usually time.Duration) (fits bool, why strin
 	return false, fmt.Sprintf("it takes up to %s, and %s are left", takes.Round(time.Second),
 		max(left, 0).Round(time.Second))
 }
+
+// loadAtMost is the share of the processors that a load may take by itself. A migration takes half as much again as its
+// load does (1.7 processors of the reference instead of 1.1 to 1.2). More than this leaves less than half of that.
+const loadAtMost = 0.8
+
+// Saturated reports whether a load leaves a migration too little of a machine's processors to answer in time. The load
+// used so many cores by itself, before the migration was triggered; why gives the figures.
+func Saturated(used float64, cores int) (saturated bool, why string) {
+	most := loadAtMost * float64(cores)
+	if used <= most {
+		return false, ""
+	}
+	return true, fmt.Sprintf("the load takes %.2f of %d processors by itself, more than %.1f", used, cores, most)
+}

@@ -161,6 +161,16 @@ var _ = Describe("Budget", func() {
 		Expect(why).To(HaveSuffix("and 0s are left"))
 	})
 
+	It("should tell a load that leaves a migration too little of the processors", func() {
+		saturated, _ := outlook.Saturated(1.6, 2)
+		Expect(saturated).To(BeFalse())
+		saturated, why := outlook.Saturated(1.61, 2)
+		Expect(saturated).To(BeTrue())
+		Expect(why).To(Equal("the load takes 1.61 of 2 processors by itself, more than 1.6"))
+		saturated, _ = outlook.Saturated(1.61, 4)
+		Expect(saturated).To(BeFalse())
+	})
+
 	DescribeTable("should refuse what it cannot read", func(name, value string) {
 		GinkgoT().Setenv(outlook.EnvUntil, "")
 		GinkgoT().Setenv(outlook.EnvSlowness, "")

@@ -36,6 +36,12 @@ func beginOnlyIfItEnds(repo string, usually time.Duration) {
 	if fits {
 		return
 	}
+	leaveOut(repo, why)
+}
+
+// leaveOut does not run the spec, for the reason.
+func leaveOut(repo, why string) {
+	GinkgoHelper()
 	note(repo, "not-run", CurrentSpecReport().FullText()+": "+why)
 	Skip("not run: " + why)
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/livecpm/livecpm/test/landscape"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/shoot"
+	"github.com/livecpm/livecpm/test/outlook"
 	"github.com/livecpm/livecpm/test/robustness"
 )
 
@@ -35,6 +37,8 @@ var _ = Describe("Live migration", Label(labelMigration), Ordered, func() {
 		// fresh is true if the landscape was brought up by this suite, so that the machine is known as it was before.
 		fresh  bool
 		before map[string]string
+		// saturated is why failed requests prove nothing on this machine, if so.
+		saturated string
 	)
 
 	BeforeAll(func(ctx SpecContext) {
@@ -81,9 +85,16 @@ var _ = Describe("Live migration", Label(labelMigration), Ordered, func() {
 	It("should move the control plane while clients keep reading and writing", func(ctx SpecContext) {
 		beginOnlyIfItEnds(cfg.Repo, usuallyThere+usuallyDown)
 		report := migrate(ctx, "there", func(*demo.Options) {})
-		expectNothingLost(report)
 		expectNoPolicyOfMigrations(ctx, cfg)
 		expectNoMemberRestartedTwice(ctx, cfg)
+		if saturated = saturatedBy(report); saturated != "" {
+			unserved := report.Probe.Unserved()
+			expectNothingWrong(report, unserved)
+			note(cfg.Repo, "not-run", CurrentSpecReport().FullText()+": whether requests fail was not judged: "+
+				saturated+". Seen: "+strings.Join(unserved, ", "))
+			return
+		}
+		expectNothingLost(report)
 		for _, role := range []string{driver.RoleMain, driver.RoleEvents} {
 			Expect(report.Etcd[role].Voters).To(Equal([]int{3, 4, 5, 6, 5, 4, 3}), "voters of etcd-"+role)
 		}
@@ -91,6 +102,9 @@ var _ = Describe("Live migration", Label(labelMigration), Ordered, func() {
 
 	It("should move it back while agents, a relay, a member of etcd and the connection between the seeds fail",
 		func(ctx SpecContext) {
+			if saturated != "" {
+				leaveOut(cfg.Repo, saturated)
+			}
 			beginOnlyIfItEnds(cfg.Repo, usuallyBack+usuallyDown)
 			result, err := robustness.Run(ctx, robustness.Options{
 				Landscape: cfg,
@@ -141,6 +155,29 @@ const maxWritesInLeaderChanges = 2
 // moved: raft drops such a proposal, and says so only if it was made at the leader itself.
 var leaderChanged = []string{"raft proposal dropped", "etcdserver: request timed out", "etcdserver: leader changed"}
 
+// saturatedBy returns why the machine had no room for the migration beside its load, if so. It is measured before the
+// trigger, where the agents do nothing.
+func saturatedBy(report *demo.Report) string {
+	GinkgoHelper()
+	before, measured := report.Details.Machine["before"]
+	Expect(measured).To(BeTrue(), "what the load takes by itself")
+	if saturated, why := outlook.Saturated(before.CPUCores, runtime.NumCPU()); saturated {
+		return why
+	}
+	return ""
+}
+
+// expectNothingWrong checks a report of a machine without room. What was not served in time is no problem there.
+// Everything else is, as ever: the migration comes to its end, nothing is lost or read wrongly, and nobody acts where it
+// is not their turn.
+func expectNothingWrong(report *demo.Report, unserved []string) {
+	GinkgoHelper()
+	Expect(slices.DeleteFunc(slices.Clone(report.Details.Problems), func(problem string) bool {
+		return slices.Contains(unserved, problem)
+	})).To(BeEmpty())
+	expectSafe(report)
+}
+
 // expectNothingLost checks the report. It repeats the counts that must be 0 one by one, so that a change of the
 // report's own judgement cannot make the suite blind. It is less strict than the report in one thing: how long
 // leadership of etcd takes to move depends on how busy the machine is, and a write may fall into that moment. No other
@@ -161,14 +198,29 @@ func expectNothingLost(report *demo.Report) {
 		"writes that failed for another reason than a move of etcd's leadership")
 	Expect(inLeaderChanges).To(BeNumerically("<=", maxWritesInLeaderChanges))
 	Expect(report.Probe.ReadsFailed).To(BeZero())
-	Expect(report.Probe.WatchEventsLost).To(BeZero())
 	load := report.Probe.Details
 	Expect(load.RequestsDue).To(BeNumerically(">", 0))
 	Expect(load.MissedTicks*100).To(BeNumerically("<=", load.RequestsDue*recording.MaxUnsentPercent),
 		"requests that were due and not sent")
-	Expect(load.DNS.Unanswered).To(BeZero())
 	Expect(load.MaxLag()).To(BeNumerically("<=", recording.MaxWatchLag))
 	Expect(report.Probe.LongestGap()).To(BeNumerically("<=", recording.MaxWriteGap))
+	expectSafe(report)
+	for _, role := range []string{driver.RoleMain, driver.RoleEvents} {
+		Expect(report.Etcd[role].Voters).To(ContainElement(6))
+	}
+}
+
+// expectSafe checks what no machine is too slow for.
+func expectSafe(report *demo.Report) {
+	GinkgoHelper()
+	Expect(report.Details.Migration).NotTo(HaveOccurred())
+	Expect(report.Probe.WatchEventsLost).To(BeZero())
+	load := report.Probe.Details
+	Expect(load.Verified).To(BeTrue())
+	Expect(load.AcknowledgedWritesLost).To(BeZero())
+	Expect(load.AcknowledgedEventsLost).To(BeZero())
+	Expect(load.StaleReads).To(BeZero())
+	Expect(load.DNS.Unanswered).To(BeZero())
 	Expect(report.Details.ObserverErrors).To(BeEmpty())
 	Expect(report.SourceEtcdRestarts).To(BeZero())
 	Expect(report.DNSMomentsWithoutRecord).To(BeZero())
@@ -180,8 +232,7 @@ func expectNothingLost(report *demo.Report) {
 		etcd := report.Etcd[role]
 		Expect(etcd.AcknowledgedWritesLost).To(BeZero())
 		Expect(etcd.ClusterIDUnchanged).To(BeTrue())
-		Expect(etcd.Voters).
-			To(And(HaveEach(BeNumerically("<=", 6)), HaveEach(BeNumerically(">=", 3)), ContainElement(6)))
+		Expect(etcd.Voters).To(And(HaveEach(BeNumerically("<=", 6)), HaveEach(BeNumerically(">=", 3))))
 		Expect(etcd.Voters[len(etcd.Voters)-1]).To(Equal(3))
 	}
 }

@@ -35,6 +35,9 @@ const (
 // ProblemWritesFailed is how the problem ends that counts the failed writes, after the count and a space.
 const ProblemWritesFailed = "writes failed"
 
+// problemReadsFailed is the same for reads.
+const problemReadsFailed = "reads failed"
+
 // problems collects what is wrong.
 type problems []string
 
@@ -51,7 +54,7 @@ func (p *problems) count(count int64, what string) {
 func (p *Probe) Failures() []string {
 	var out problems
 	out.count(p.WritesFailed, ProblemWritesFailed)
-	out.count(p.ReadsFailed, "reads failed")
+	out.count(p.ReadsFailed, problemReadsFailed)
 	out.count(p.WatchEventsLost, "watch events were lost")
 	if d := p.Details; d != nil {
 		out.count(d.AcknowledgedWritesLost, "acknowledged writes were lost")
@@ -65,14 +68,41 @@ func (p *Probe) Failures() []string {
 		out = append(out, p.watchFailures()...)
 		out = append(out, d.unsent()...)
 	}
-	if gap := p.LongestGap(); gap > MaxWriteGap {
-		out.add("no write was acknowledged for %s, longer than %s", gap, MaxWriteGap)
-	}
+	out = append(out, p.gap()...)
 	if p.Details == nil || !p.Details.Verified {
 		out.add("the acknowledged writes could not be verified")
 	}
 	if p.Writes == 0 || p.Reads == 0 {
 		out.add("the run was too short: nothing was written or read")
+	}
+	return out
+}
+
+// Unserved says what is wrong with how the requests were answered, in the words of Failures: requests that failed or
+// were not sent, events that came late, a gap between writes. All of it also happens where a load alone takes the
+// processors that the servers need. What was lost, and what was read wrongly, is never part of it.
+func (p *Probe) Unserved() []string {
+	var out problems
+	out.count(p.WritesFailed, ProblemWritesFailed)
+	if d := p.Details; d != nil {
+		if d.StaleReads == 0 {
+			out.count(p.ReadsFailed, problemReadsFailed)
+		}
+		for i, w := range d.Watches {
+			out = append(out, w.late(i)...)
+		}
+		if d.RequestsDue != 0 {
+			out = append(out, d.unsent()...)
+		}
+	}
+	return append(out, p.gap()...)
+}
+
+// gap says whether too long no write was acknowledged.
+func (p *Probe) gap() problems {
+	var out problems
+	if gap := p.LongestGap(); gap > MaxWriteGap {
+		out.add("no write was acknowledged for %s, longer than %s", gap, MaxWriteGap)
 	}
 	return out
 }
@@ -98,12 +128,19 @@ func (p *Probe) watchFailures() problems {
 		if w.Duplicates+w.OutOfOrder > 0 {
 			out.add("watch %d delivered %d events twice and %d out of order", i+1, w.Duplicates, w.OutOfOrder)
 		}
-		if lag := time.Duration(w.MaxLagMs * float64(time.Millisecond)); lag > MaxWatchLag {
-			out.add("watch %d delivered an event %s after its write, later than %s", i+1, lag, MaxWatchLag)
-		}
+		out = append(out, w.late(i)...)
 	}
 	if len(p.Details.Watches) > 0 && p.WatchEvents == 0 {
 		out.add("the watches delivered no event")
+	}
+	return out
+}
+
+// late says whether the watch with the index delivered an event too late.
+func (w *Watch) late(i int) problems {
+	var out problems
+	if lag := time.Duration(w.MaxLagMs * float64(time.Millisecond)); lag > MaxWatchLag {
+		out.add("watch %d delivered an event %s after its write, later than %s", i+1, lag, MaxWatchLag)
 	}
 	return out
 }

@@ -33,6 +33,27 @@ var _ = Describe("Failures of a probe", func() {
 		Expect(p.Failures()).To(BeEmpty())
 	})
 
+	It("should tell what was not served in time from what was lost or wrong", func() {
+		p := probe()
+		Expect(p.Unserved()).To(BeEmpty())
+		p.WritesFailed, p.ReadsFailed, p.WatchEventsLost, p.LongestWriteGapMs = 1, 2, 3, 5001
+		p.Details.AcknowledgedWritesLost, p.Details.AcknowledgedEventsLost = 4, 5
+		p.Details.DNS.Unanswered, p.Details.MissedTicks, p.Details.Verified = 1, 101, false
+		p.Details.Watches[0].MaxLagMs, p.Details.Watches[1].Duplicates = 10500, 7
+		unserved := []string{"1 writes failed", "2 reads failed",
+			"watch 1 delivered an event 10.5s after its write, later than 10s",
+			"101 of 10000 requests that were due were not sent, more than 1 %",
+			"no write was acknowledged for 5.001s, longer than 5s"}
+		Expect(p.Unserved()).To(Equal(unserved))
+		Expect(p.Failures()).To(ContainElements(unserved), "in the same words")
+		Expect(p.Failures()).To(HaveLen(len(unserved)+6), "the others are lost or wrong")
+
+		p.Details.StaleReads = 1
+		Expect(p.Unserved()).NotTo(ContainElement("2 reads failed"), "one of them gave what was no longer true")
+		p.Details.RequestsDue = 0
+		Expect(p.Unserved()).NotTo(ContainElement(ContainSubstring("due")), "nobody knows what was due")
+	})
+
 	DescribeTable("should name each", func(expected string, spoil func(*recording.Probe, *recording.ProbeDetails)) {
 		p := probe()
 		spoil(&p, p.Details)
