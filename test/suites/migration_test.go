@@ -168,7 +168,7 @@ func saturatedBy(report *demo.Report) string {
 }
 
 // expectNothingWrong checks a report of a machine without room. What was not served in time is no problem there.
-// Everything else is, as ever: the migration comes to its end, nothing is lost or read wrongly, and nobody acts where it
+// Everything else is, as ever: the migration completes, nothing is lost or read wrongly, and nobody acts where it
 // is not their turn.
 func expectNothingWrong(report *demo.Report, unserved []string) {
 	GinkgoHelper()
