@@ -135,8 +135,6 @@ func (o *options) chooseFormat(f *reportFlags) error {
 	switch {
 	case o.output == reportPDF && !f.ticket:
 		return errors.New("only the report for a change ticket can be a PDF: add --ticket, or choose -o html")
-	case f.ticket && o.machine() && o.output != document.JSON:
-		return fmt.Errorf("--output is %q; with --ticket it can be html, md, pdf, json", o.output)
 	case onTerminal && o.output == reportHTML:
 		return errors.New("HTML is not for terminals: write it to a file with --file, or choose -o md")
 	case onTerminal && o.output == reportPDF:

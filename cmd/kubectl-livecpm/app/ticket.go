@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"crypto/ed25519"
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -85,7 +86,7 @@ func (o *options) writeTicket(ctx context.Context, name string, f *reportFlags) 
 			return fmt.Errorf("failed to sign with --sign-key %s: %w", f.signKey, err)
 		}
 	}
-	text, err := ticket.Write(facts, seal, ticket.Format(o.output))
+	text, err := o.ticketText(facts, seal)
 	if err != nil {
 		return err
 	}
@@ -93,6 +94,23 @@ func (o *options) writeTicket(ctx context.Context, name string, f *reportFlags) 
 		_, _ = fmt.Fprintf(o.Err, "Not known, and said so in the report: %s.\n", unknownWords(facts))
 	}
 	return o.writeText(text, f.file)
+}
+
+// ticketText returns the report in the format that was chosen. A name or what a template takes out of it is no file that
+// could be verified.
+func (o *options) ticketText(facts ticket.Facts, seal ticket.Seal) (string, error) {
+	format := ticket.Format(o.output)
+	if !o.machine() || format == ticket.JSON || format == ticket.YAML {
+		return ticket.Write(facts, seal, format)
+	}
+	whole, err := ticket.Write(facts, seal, ticket.JSON)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	err = o.printer.Print(&out, document.Document{Kind: document.Ticket, Value: json.RawMessage(whole),
+		Names: []string{shootName(facts.Shoot.Name)}})
+	return out.String(), err
 }
 
 func unknownWords(facts ticket.Facts) string {

@@ -72,7 +72,7 @@ var _ = Describe("report --ticket", func() {
 		Expect(run("report", "verify", in("report"), "--facts-only")).To(Equal(exit.Done))
 		Expect(out.String()).To(ContainSubstring("was not compared"))
 	},
-		Entry(nil, "html"), Entry(nil, "md"), Entry(nil, "pdf"), Entry(nil, "json"),
+		Entry(nil, "html"), Entry(nil, "md"), Entry(nil, "pdf"), Entry(nil, "json"), Entry(nil, "yaml"),
 	)
 
 	It("should say no to facts that were changed, and to a file without the signature that is asked for", func() {
@@ -103,6 +103,15 @@ var _ = Describe("report --ticket", func() {
 			To(Equal(exit.Done), errs.String())
 		Expect(out.String()).To(And(HavePrefix("# Live migration of garden-demo/live: Succeeded\n"),
 			ContainSubstring("| requested by | not known |"), ContainSubstring("```json livecpm-facts\n{")))
+	})
+
+	It("should take out of the report what a template asks for, and name the shoot", func() {
+		garden := fakeGarden("succeeded")
+		Expect(run("report", "live", "--ticket", "-o", "jsonpath={.kind} {.facts.shoot.name} {.facts.result}",
+			"--kubeconfig", garden)).To(Equal(exit.Done), errs.String())
+		Expect(out.String()).To(Equal("Ticket live Succeeded\n"))
+		Expect(run("report", "live", "--ticket", "-o", "name", "--kubeconfig", garden)).To(Equal(exit.Done))
+		Expect(out.String()).To(Equal("shoot.core.gardener.cloud/live\n"))
 	})
 
 	It("should have what a probe beside the migration has measured, by --probe-result alone", func() {
@@ -152,8 +161,6 @@ var _ = Describe("report --ticket", func() {
 		Entry("a PDF of the ordinary report", exit.Error, "only the report for a change ticket can be a PDF", "live",
 			"-o", "pdf"),
 		Entry("another format", exit.Error, "docx", "live", "--ticket", "-o", "docx"),
-		Entry("another format for programs", exit.Error, "with --ticket it can be html, md, pdf, json", "live",
-			"--ticket", "-o", "yaml"),
 		Entry("a key without a ticket", exit.Error, "--sign-key is for --ticket", "live", "--sign-key", "k"),
 		Entry("a probe without a ticket", exit.Error, "--probe-result is for --ticket", "live", "--probe-result", "p"),
 		Entry("a baseline for a recording", exit.Error, "give either --recording or --baseline", "--recording", "r",

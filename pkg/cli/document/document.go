@@ -55,6 +55,8 @@ const (
 	Plan Kind = "Plan"
 	// Report is written by report.
 	Report Kind = "Report"
+	// Ticket is written by report with --ticket and a template.
+	Ticket Kind = "Ticket"
 	// TicketVerification is written by report verify.
 	TicketVerification Kind = "TicketVerification"
 	// Verification is written by verify.

@@ -12,6 +12,8 @@ import (
 	"html"
 	"regexp"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
 // Format is how a ticket is written.
@@ -23,6 +25,7 @@ const (
 	Markdown Format = "md"
 	PDF      Format = "pdf"
 	JSON     Format = "json"
+	YAML     Format = "yaml"
 )
 
 // sealed is a ticket as JSON.
@@ -42,15 +45,19 @@ func Write(facts Facts, seal Seal, format Format) (string, error) {
 		return page(facts, seal, content)
 	case Markdown:
 		return text(facts, seal, content), nil
-	case PDF, JSON:
+	case PDF, JSON, YAML:
 		var out bytes.Buffer
 		encoder := json.NewEncoder(&out)
 		encoder.SetEscapeHTML(false)
 		if err := encoder.Encode(sealed{Facts: content, Seal: seal}); err != nil {
 			return "", fmt.Errorf("failed to encode the ticket: %w", err)
 		}
-		if format == JSON {
+		switch format {
+		case JSON:
 			return out.String(), nil
+		case YAML:
+			converted, err := yaml.JSONToYAML(out.Bytes())
+			return string(converted), err
 		}
 		return pdf(facts, seal, out.Bytes())
 	}
@@ -114,11 +121,27 @@ func readSealed(format Format, content []byte) (Format, []byte, Seal, error) {
 	return format, out.Facts, out.Seal, nil
 }
 
+// readYAML reads a ticket as YAML. What is sealed are the facts as one line of JSON.
+func readYAML(content []byte) (Format, []byte, Seal, error) {
+	converted, err := yaml.YAMLToJSONStrict(content)
+	if err != nil {
+		return "", nil, Seal{}, fmt.Errorf("failed to read the ticket: %w", err)
+	}
+	format, facts, seal, err := readSealed(YAML, converted)
+	if err != nil {
+		return "", nil, Seal{}, err
+	}
+	facts, err = canonical(facts)
+	return format, facts, seal, err
+}
+
 // read takes the facts and their seal out of a file.
 func read(file string) (Format, []byte, Seal, error) {
 	switch {
 	case strings.HasPrefix(file, "{"):
 		return readSealed(JSON, []byte(file))
+	case strings.HasPrefix(file, "facts:"):
+		return readYAML([]byte(file))
 	case strings.HasPrefix(file, "%PDF-"):
 		content, err := attachedFacts(file)
 		if err != nil {

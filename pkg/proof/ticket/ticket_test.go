@@ -121,11 +121,11 @@ func write(facts ticket.Facts, seal ticket.Seal, format ticket.Format) string {
 	return out
 }
 
-var formats = []ticket.Format{ticket.HTML, ticket.Markdown, ticket.PDF, ticket.JSON}
+var formats = []ticket.Format{ticket.HTML, ticket.Markdown, ticket.PDF, ticket.JSON, ticket.YAML}
 
 var _ = Describe("Write", func() {
 	for name, make := range map[string]func() ticket.Facts{"full": full, "sparse": sparse} {
-		for _, format := range []ticket.Format{ticket.HTML, ticket.Markdown, ticket.JSON} {
+		for _, format := range []ticket.Format{ticket.HTML, ticket.Markdown, ticket.JSON, ticket.YAML} {
 			It(fmt.Sprintf("should write what is known, and what is not: %s as %s", name, format), func() {
 				expectGolden(name+"."+string(format), write(make(), ticket.Digest(canonical(make())), format))
 			})
