@@ -57,6 +57,7 @@ type options struct {
 	noColor bool
 	seeds   []string
 	access  string
+	runtime string
 
 	// What follows is set by prepare: the format, what writes it if it is for programs, and whether changes are kept.
 	output  string

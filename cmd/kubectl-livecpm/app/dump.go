@@ -72,6 +72,7 @@ func newDump(o *options) *cobra.Command {
 	command.Flags().StringVar(&file, "file", "", "file to write (default: livecpm-dump-<time>.tar.gz)")
 	command.Flags().DurationVar(&since, "since", 0,
 		"events and logs that are not older than this, as in 10m (default: since the migration began)")
+	o.addRuntimeAccess(command)
 	completeArgument(command, o.shoots)
 	o.addOutput(command)
 	return command
@@ -111,7 +112,11 @@ func (o *options) collect(
 		seeds = s.seedsOf(migration)
 		dump.Data("migration.yaml", picture{Summary: migration, Seeds: w.Seeds, Probe: w.Probe})
 		dump.Text("migration.txt", view.Tree(w, view.Options{Wide: true}))
-		dump.Migration(ctx, inspect.Timeline{Garden: s.garden, Seeds: s.seeds, Shoot: w.Shoot,
+		runtime, err := o.openRuntime()
+		if err != nil {
+			return nil, nil, err
+		}
+		dump.Migration(ctx, inspect.Timeline{Garden: s.garden, Seeds: s.seeds, Runtime: runtime, Shoot: w.Shoot,
 			Since: o.since(migration, since)}, seeds...)
 	}
 	in, err := inspect.InstallationReader{Garden: s.garden, Seeds: s.seeds, Credentials: s.credentials,

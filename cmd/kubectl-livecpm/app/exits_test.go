@@ -239,6 +239,7 @@ var endings = []ending{
 	{"logs", exit.Done, document.LogLineList, []string{"live"}, in(nowhere), ""},
 	{"logs", exit.No, document.LogLineList, []string{"live"}, in(joining), "Not complete"},
 	{"logs", exit.Error, "", []string{"absent"}, in(ready), "not found"},
+	{"logs", exit.Error, "", []string{"live", "--runtime-kubeconfig", "/absent"}, in(joining), "runtime cluster"},
 	{"pause", exit.Done, document.Change, []string{"live"}, in(joining), "set the annotation"},
 	{"pause", exit.No, "", []string{"live", "--pause-before", "2"}, in(joining), "has begun"},
 	{"pause", exit.Error, "", []string{"live", "--pause-before", "Elsewhere"}, in(joining), "no step"},

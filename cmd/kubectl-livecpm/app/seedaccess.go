@@ -25,6 +25,22 @@ func (o *options) addSeedAccess(command *cobra.Command) {
 	complete(command, "seed-access", func(*cobra.Command) ([]string, error) { return access.AllCredentials, nil })
 }
 
+// addRuntimeAccess adds the flag that says where the garden's own components run.
+func (o *options) addRuntimeAccess(command *cobra.Command) {
+	command.Flags().StringVar(&o.runtime, "runtime-kubeconfig", "",
+		"kubeconfig of the cluster that the garden's own components run in, for the log of livecpm-controller-manager "+
+			"(default: "+access.EnvironmentRuntime+", else runtimeKubeconfig of the configuration file)")
+}
+
+// openRuntime opens the cluster that the garden's own components run in. It returns nil if none is named.
+func (o *options) openRuntime() (*access.Seed, error) {
+	config, err := access.ReadConfig(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	return access.OpenRuntime(o.runtime, os.Getenv(access.EnvironmentRuntime), config)
+}
+
 // openSeeds opens the seeds whose kubeconfigs are named by flags, environment and configuration file, and returns what
 // the garden is to be asked for to get into others.
 func (o *options) openSeeds() (access.Seeds, access.Credentials, error) {

@@ -34,6 +34,8 @@ type reported[T comparable] struct {
 	read func(inspect.Timeline, context.Context, ...string) ([]T, error)
 	at   func(T) time.Time
 	draw func([]T, view.Options) string
+	// inGarden says that some of it is in the cluster that the garden's own components run in.
+	inGarden bool
 	// kind and name are for programs.
 	kind document.Kind
 	name func(T) string
@@ -66,17 +68,20 @@ func newLogs(o *options) *cobra.Command {
 		Short: "Show what agents and relays of both seeds have logged about a live migration",
 		Long: "Show the logs of a live migration in the order of time: what the agents of both seeds (or the drop-in " +
 			"gardenlets) have\nwritten about the shoot, and what its relays and fronts have. They begin with the " +
-			"migration, unless --since says\notherwise. That needs access to the seeds. With -f, show what is added " +
-			"until an interrupt.\n\n" +
+			"migration, unless --since says\notherwise. That needs access to the seeds. With --runtime-kubeconfig, " +
+			"also what livecpm-controller-manager has written about\nthe shoot. With -f, show what is added until an " +
+			"interrupt.\n\n" +
 			"The exit code is 1 if a log could not be read. An interrupt ends -f with 0.",
 		Example: example(
 			"%[1]s logs live --seed-kubeconfig seed-a=a.yaml --seed-kubeconfig seed-b=b.yaml",
 			"%[1]s logs live --since 10m | grep '\"level\":\"error\"'",
 			"%[1]s logs live -f --since 1m",
+			"%[1]s logs live --runtime-kubeconfig runtime.yaml",
 		),
 	}
+	o.addRuntimeAccess(command)
 	return timeline(o, command, reported[view.LogLine]{
-		read: inspect.Timeline.Logs, draw: view.Logs, kind: document.LogLineList,
+		read: inspect.Timeline.Logs, draw: view.Logs, inGarden: true, kind: document.LogLineList,
 		name: func(line view.LogLine) string { return "pod/" + line.Pod },
 		at:   func(line view.LogLine) time.Time { return line.Time },
 	})
@@ -103,6 +108,11 @@ func timeline[T comparable](o *options, command *cobra.Command, r reported[T]) *
 		migration := summary.Summarize(shoot, o.clock.Now())
 		s.reach(ctx, migration.Source, migration.Destination)
 		t := inspect.Timeline{Garden: s.garden, Seeds: s.seeds, Shoot: shoot, Since: o.since(migration, since)}
+		if r.inGarden {
+			if t.Runtime, err = o.openRuntime(); err != nil {
+				return err
+			}
+		}
 		if follow {
 			return r.follow(ctx, o, t, s.seedsOf(migration))
 		}

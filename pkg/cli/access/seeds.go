@@ -60,17 +60,20 @@ func OpenSeeds(flags []string) (Seeds, error) {
 	return out, nil
 }
 
-func openSeed(name string, config *rest.Config) (Seed, error) {
+func openSeed(name string, config *rest.Config) (Seed, error) { return open("seed "+name, config) }
+
+// open opens a cluster. The name is what messages call it.
+func open(name string, config *rest.Config) (Seed, error) {
 	config.WarningHandler = rest.NoWarnings{}
 	// A timeout of the client would end forwarded connections; what is asked through them has its own.
-	forwarder, err := NewForwarder("seed "+name, rest.CopyConfig(config))
+	forwarder, err := NewForwarder(name, rest.CopyConfig(config))
 	if err != nil {
 		return Seed{}, err
 	}
 	config.Timeout = requestTimeout
 	reader, err := client.New(config, client.Options{Scheme: kubernetes.SeedScheme})
 	if err != nil {
-		return Seed{}, fmt.Errorf("failed to create a client for seed %s: %w", name, err)
+		return Seed{}, fmt.Errorf("failed to create a client for the %s: %w", name, err)
 	}
 	return Seed{Reader: reader, Dialer: forwarder, Logs: forwarder, Config: config}, nil
 }

@@ -4,6 +4,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	seedmanagementv1alpha1 "github.com/gardener/gardener/pkg/apis/seedmanagement/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
@@ -27,6 +29,8 @@ import (
 const (
 	// EnvironmentSeeds is the environment variable with kubeconfigs of seeds, as in seed-a=/path,seed-b=/path.
 	EnvironmentSeeds = "LIVECPM_SEED_KUBECONFIGS"
+	// EnvironmentRuntime is the environment variable with the path of the kubeconfig of the garden's runtime cluster.
+	EnvironmentRuntime = "LIVECPM_RUNTIME_KUBECONFIG"
 	// EnvironmentConfig is the environment variable with the path of the configuration file.
 	EnvironmentConfig = "LIVECPM_CONFIG"
 	// configFile is where the configuration is, below the user's folder for configurations.
@@ -58,6 +62,9 @@ type Config struct {
 	SeedAccess Credentials `json:"seedAccess,omitempty"`
 	// SeedKubeconfigs are paths of kubeconfigs by the names of seeds. A leading ~ is the user's home.
 	SeedKubeconfigs map[string]string `json:"seedKubeconfigs,omitempty"`
+	// RuntimeKubeconfig is the path of the kubeconfig of the cluster that the garden's own components run in, among them
+	// livecpm-controller-manager. A leading ~ is the user's home.
+	RuntimeKubeconfig string `json:"runtimeKubeconfig,omitempty"`
 }
 
 // ReadConfig reads the configuration file that the environment names, or the one in the user's folder, if there is one.
@@ -119,6 +126,30 @@ func SeedFlags(flags []string, environment string, config Config) ([]string, err
 		out = append(out, name+"="+paths[name])
 	}
 	return out, nil
+}
+
+// OpenRuntime opens the cluster that the garden's own components run in. The flag comes before the environment, and the
+// environment before the configuration. It returns nil if none of them names a kubeconfig.
+func OpenRuntime(flag, environment string, config Config) (*Seed, error) {
+	path := cmp.Or(flag, environment)
+	if path == "" {
+		var err error
+		if path, err = atHome(config.RuntimeKubeconfig); err != nil {
+			return nil, fmt.Errorf("failed to find the home that runtimeKubeconfig is in: %w", err)
+		}
+	}
+	if path == "" {
+		return nil, nil
+	}
+	restConfig, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read the kubeconfig of the garden's runtime cluster: %w", err)
+	}
+	runtime, err := open("runtime cluster of the garden", restConfig)
+	if err != nil {
+		return nil, err
+	}
+	return &runtime, nil
 }
 
 // atHome returns the path with the user's home for a leading ~.

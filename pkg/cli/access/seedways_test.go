@@ -78,6 +78,28 @@ var _ = Describe("Ways into seeds", func() {
 		Expect(err).To(MatchError(ContainSubstring(`LIVECPM_SEED_KUBECONFIGS has "seed-a"`)))
 	})
 
+	It("should open the runtime cluster that flag, environment or configuration name, in this order", func() {
+		folder := GinkgoT().TempDir()
+		GinkgoT().Setenv("HOME", folder)
+		for _, name := range []string{"flag", "environment", "file"} {
+			Expect(os.WriteFile(filepath.Join(folder, name), []byte(`{apiVersion: v1, kind: Config, current-context: c,
+				clusters: [{name: c, cluster: {server: "https://`+name+`.example"}}], users: [{name: c, user: {token: t}}],
+				contexts: [{name: c, context: {cluster: c, user: c}}]}`), 0o600)).To(Succeed())
+		}
+		host := func(flag, environment string, config access.Config) string {
+			runtime, err := access.OpenRuntime(flag, environment, config)
+			Expect(err).NotTo(HaveOccurred())
+			return runtime.Config.Host
+		}
+		file := access.Config{RuntimeKubeconfig: "~/file"}
+		Expect(host(folder+"/flag", folder+"/environment", file)).To(Equal("https://flag.example"))
+		Expect(host("", folder+"/environment", file)).To(Equal("https://environment.example"))
+		Expect(host("", "", file)).To(Equal("https://file.example"))
+		Expect(access.OpenRuntime("", "", access.Config{})).To(BeNil())
+		_, err := access.OpenRuntime(folder+"/absent", "", file)
+		Expect(err).To(MatchError(ContainSubstring("failed to read the kubeconfig of the garden's runtime cluster")))
+	})
+
 	It("should read a kubeconfig once, since a pipe from another program cannot be read twice", func() {
 		pipe := filepath.Join(GinkgoT().TempDir(), "pipe")
 		Expect(syscall.Mkfifo(pipe, 0o600)).To(Succeed())

@@ -37,6 +37,8 @@ type Timeline struct {
 	// Garden is the garden, Seeds are the seeds that the user has access to.
 	Garden *access.Garden
 	Seeds  access.Seeds
+	// Runtime is the cluster that the garden's own components run in, or nil if there is no access to it.
+	Runtime *access.Seed
 	// Shoot is the shoot, Since the time from which on it is of interest.
 	Shoot *gardencorev1beta1.Shoot
 	Since time.Time
@@ -109,48 +111,91 @@ func EventTime(event *corev1.Event) time.Time {
 	return event.CreationTimestamp.Time
 }
 
-// Logs returns the lines about the shoot that agents and gardenlets have written, and everything that its relays and
-// fronts have, in the order of time. The error tells what could not be read; what could be is returned nevertheless.
+// sourceOfLogs are pods of one kind, and which of their lines are of interest.
+type sourceOfLogs struct {
+	namespace string
+	labels    client.MatchingLabels
+	about     func(string) bool
+}
+
+// Logs returns the lines about the shoot that the garden's controller manager, agents and gardenlets have written, and
+// everything that its relays and fronts have, in the order of time. The error tells what could not be read; what could
+// be is returned nevertheless.
 func (t Timeline) Logs(ctx context.Context, seeds ...string) ([]view.LogLine, error) {
 	out := []view.LogLine{}
 	failures := []error{}
-	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(t.Shoot)
+	if t.Runtime != nil {
+		lines, err := t.clusterLogs(ctx, whereGarden, *t.Runtime, []sourceOfLogs{
+			{v1beta1constants.GardenNamespace, client.MatchingLabels{v1beta1constants.LabelApp: "livecpm",
+				v1beta1constants.LabelRole: "controller-manager"}, t.about},
+		})
+		out, failures = append(out, lines...), append(failures, err)
+	}
 	for _, name := range seeds {
 		seed, ok := t.Seeds[name]
 		if !ok {
 			failures = append(failures, noAccess(name))
 			continue
 		}
-		for _, of := range []struct {
-			namespace string
-			labels    client.MatchingLabels
-			about     func(string) bool
-		}{
-			{v1beta1constants.GardenNamespace, client.MatchingLabels{v1beta1constants.LabelApp: "livecpm",
-				v1beta1constants.LabelRole: "agent"}, t.about},
-			// The drop-in gardenlet is the agent as well.
-			{v1beta1constants.GardenNamespace, client.MatchingLabels{v1beta1constants.LabelApp: "gardener",
-				v1beta1constants.LabelRole: "gardenlet"}, t.about},
-			{namespace, client.MatchingLabels{v1beta1constants.LabelApp: "livecpm-relay"},
-				func(string) bool { return true }},
-			{namespace, client.MatchingLabels{v1beta1constants.LabelApp: "livecpm-front"},
-				func(string) bool { return true }},
-		} {
-			pods := &corev1.PodList{}
-			if err := seed.Reader.List(ctx, pods, client.InNamespace(of.namespace), of.labels); err != nil {
-				failures = append(failures, fmt.Errorf("seed %s: failed to list the pods in namespace %s: %w", name,
-					of.namespace, err))
-				continue
-			}
-			for i := range pods.Items {
-				lines, err := t.podLogs(ctx, name, &pods.Items[i], of.about)
-				out = append(out, lines...)
-				failures = append(failures, err)
-			}
-		}
+		lines, err := t.clusterLogs(ctx, name, seed, t.sourcesInSeed())
+		out, failures = append(out, lines...), append(failures, err)
 	}
 	view.SortLogs(out)
 	return out, errors.Join(failures...)
+}
+
+// sourcesInSeed are whose logs are read in a seed.
+func (t Timeline) sourcesInSeed() []sourceOfLogs {
+	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(t.Shoot)
+	all := func(string) bool { return true }
+	return []sourceOfLogs{
+		{v1beta1constants.GardenNamespace, client.MatchingLabels{v1beta1constants.LabelApp: "livecpm",
+			v1beta1constants.LabelRole: "agent"}, t.about},
+		// The drop-in gardenlet is the agent as well.
+		{v1beta1constants.GardenNamespace, client.MatchingLabels{v1beta1constants.LabelApp: "gardener",
+			v1beta1constants.LabelRole: "gardenlet"}, t.about},
+		{namespace, client.MatchingLabels{v1beta1constants.LabelApp: "livecpm-relay"}, all},
+		{namespace, client.MatchingLabels{v1beta1constants.LabelApp: "livecpm-front"}, all},
+	}
+}
+
+// clusterLogs reads the logs of one cluster.
+func (t Timeline) clusterLogs(
+	ctx context.Context, where string, cluster access.Seed, sources []sourceOfLogs,
+) ([]view.LogLine, error) {
+	var (
+		out      []view.LogLine
+		failures []error
+	)
+	miss := func(err error) {
+		if err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", spoken(where), err))
+		}
+	}
+	for _, of := range sources {
+		pods := &corev1.PodList{}
+		if err := cluster.Reader.List(ctx, pods, client.InNamespace(of.namespace), of.labels); err != nil {
+			miss(fmt.Errorf("failed to list the pods in namespace %s: %w", of.namespace, err))
+			continue
+		}
+		for i := range pods.Items {
+			lines, err := t.podLogs(ctx, cluster, &pods.Items[i], of.about)
+			for n := range lines {
+				lines[n].Where = where
+			}
+			out = append(out, lines...)
+			miss(err)
+		}
+	}
+	return out, errors.Join(failures...)
+}
+
+// spoken names a cluster in a message.
+func spoken(where string) string {
+	if where == whereGarden {
+		return "runtime cluster of the garden"
+	}
+	return "seed " + where
 }
 
 // about reports whether a line of a log is about the shoot: its key is in all that agents write about it, be it as JSON
@@ -164,7 +209,7 @@ func (t Timeline) about(line string) bool {
 
 // podLogs reads the logs of all containers of the pod, also those of a container that was started again.
 func (t Timeline) podLogs(
-	ctx context.Context, seed string, pod *corev1.Pod, about func(string) bool,
+	ctx context.Context, cluster access.Seed, pod *corev1.Pod, about func(string) bool,
 ) ([]view.LogLine, error) {
 	var (
 		out      []view.LogLine
@@ -183,19 +228,18 @@ func (t Timeline) podLogs(
 				since := metav1.NewTime(t.Since)
 				options.SinceTime = &since
 			}
-			stream, err := t.Seeds[seed].Logs.Logs(ctx, pod.Namespace, pod.Name, options)
+			stream, err := cluster.Logs.Logs(ctx, pod.Namespace, pod.Name, options)
 			if err != nil {
-				failures = append(failures, fmt.Errorf("seed %s: %w", seed, err))
+				failures = append(failures, err)
 				continue
 			}
 			lines, err := logLines(stream, about)
 			for i := range lines {
-				lines[i].Where, lines[i].Pod, lines[i].Container = seed, pod.Name, container.Name
+				lines[i].Pod, lines[i].Container = pod.Name, container.Name
 			}
 			out = append(out, lines...)
 			if err != nil {
-				failures = append(failures, fmt.Errorf("seed %s: log of pod %s/%s: %w", seed, pod.Namespace, pod.Name,
-					err))
+				failures = append(failures, fmt.Errorf("log of pod %s/%s: %w", pod.Namespace, pod.Name, err))
 			}
 		}
 	}

@@ -143,6 +143,26 @@ var _ = Describe("Timeline", func() {
 		}))
 	})
 
+	It("should show what the garden's controller manager wrote about the shoot, if it can be read", func() {
+		runtime := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(
+			pod("garden", "manager", map[string]string{"app": "livecpm", "role": "controller-manager"}, 0),
+			pod("garden", "removal", map[string]string{"app": "livecpm", "role": "removal-check"}, 0),
+			pod("garden", "agent-there", map[string]string{"app": "livecpm", "role": "agent"}, 0),
+		).Build()
+		timeline.Runtime = &access.Seed{Reader: runtime, Logs: logs{"manager/main": "2026-11-25T12:00:04Z " +
+			"{\"msg\":\"drains\",\"shoot\":\"garden-demo/live\"}\n2026-11-25T12:00:04Z garden-demo/dead\n"}}
+		lines, err := timeline.Logs(ctx, "seed-a")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(lines).To(HaveLen(6))
+		Expect(lines[3]).To(And(HaveField("Where", "garden"), HaveField("Pod", "manager"),
+			HaveField("Text", ContainSubstring("drains"))))
+
+		timeline.Runtime.Logs = logs{}
+		lines, err = timeline.Logs(ctx, "seed-a")
+		Expect(lines).To(HaveLen(5))
+		Expect(err).To(MatchError(Equal("runtime cluster of the garden: no log of manager/main")))
+	})
+
 	It("should show what it has, and say what is missing", func() {
 		delete(read, "relay/main")
 		lines, err := timeline.Logs(ctx, "seed-a", "seed-b")
