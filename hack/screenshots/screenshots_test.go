@@ -34,7 +34,7 @@ var _ = Describe("the report in a browser", func() {
 	})
 
 	for _, name := range []string{"recorded", "series", "shoot", "under-way"} {
-		for _, width := range []int{1280, 400} {
+		for _, width := range []int{1600, 1280, 400} {
 			It(fmt.Sprintf("should fit %d pixels, in both colour schemes, and ask for nothing: %s", width, name),
 				func() {
 					page, err := os.ReadFile(filepath.Join("..", "..", "pkg", "proof", "report", "testdata", "golden",
