@@ -96,8 +96,8 @@ func (o *options) writeTicket(ctx context.Context, name string, f *reportFlags) 
 	return o.writeText(text, f.file)
 }
 
-// ticketText returns the report in the format that was chosen. A name or what a template takes out of it is no file that
-// could be verified.
+// ticketText returns the report in the format that was chosen. A name, or what a template takes out of it, is no file
+// that could be verified.
 func (o *options) ticketText(facts ticket.Facts, seal ticket.Seal) (string, error) {
 	format := ticket.Format(o.output)
 	if !o.machine() || format == ticket.JSON || format == ticket.YAML {

@@ -62,8 +62,8 @@ type Config struct {
 	SeedAccess Credentials `json:"seedAccess,omitempty"`
 	// SeedKubeconfigs are paths of kubeconfigs by the names of seeds. A leading ~ is the user's home.
 	SeedKubeconfigs map[string]string `json:"seedKubeconfigs,omitempty"`
-	// RuntimeKubeconfig is the path of the kubeconfig of the cluster that the garden's own components run in, among them
-	// livecpm-controller-manager. A leading ~ is the user's home.
+	// RuntimeKubeconfig is the path of the kubeconfig of the cluster that the garden's own components run in, with
+	// livecpm-controller-manager among them. A leading ~ is the user's home.
 	RuntimeKubeconfig string `json:"runtimeKubeconfig,omitempty"`
 }
 
