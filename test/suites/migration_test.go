@@ -4,6 +4,7 @@
 package suites_test
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -91,7 +92,7 @@ var _ = Describe("Live migration", Label(labelMigration), Ordered, func() {
 			unserved := report.Probe.Unserved()
 			expectNothingWrong(report, unserved)
 			note(cfg.Repo, "not-run", CurrentSpecReport().FullText()+": whether requests fail was not judged: "+
-				saturated+". Seen: "+strings.Join(unserved, ", "))
+				saturated+". Seen: "+cmp.Or(strings.Join(unserved, ", "), "nothing"))
 			return
 		}
 		expectNothingLost(report)
