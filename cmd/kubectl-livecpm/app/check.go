@@ -66,7 +66,7 @@ func (o *options) check(ctx context.Context, f *checkFlags) error {
 			s.reach(ctx, seed.Name)
 		}
 	}
-	in, err := inspect.InstallationReader{Garden: s.garden, Seeds: s.seeds, Credentials: s.credentials,
+	in, err := inspect.InstallationReader{Garden: s.garden, Seeds: s.seeds, Credentials: s.config.SeedAccess,
 		Plugin: pluginVersion(), Clock: o.clock}.Read(ctx, f.seeds...)
 	if err != nil {
 		return err

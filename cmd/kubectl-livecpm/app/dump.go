@@ -112,14 +112,14 @@ func (o *options) collect(
 		seeds = s.seedsOf(migration)
 		dump.Data("migration.yaml", picture{Summary: migration, Seeds: w.Seeds, Probe: w.Probe})
 		dump.Text("migration.txt", view.Tree(w, view.Options{Wide: true}))
-		runtime, err := o.openRuntime()
+		runtime, err := s.openRuntime()
 		if err != nil {
 			return nil, nil, err
 		}
 		dump.Migration(ctx, inspect.Timeline{Garden: s.garden, Seeds: s.seeds, Runtime: runtime, Shoot: w.Shoot,
 			Since: o.since(migration, since)}, seeds...)
 	}
-	in, err := inspect.InstallationReader{Garden: s.garden, Seeds: s.seeds, Credentials: s.credentials,
+	in, err := inspect.InstallationReader{Garden: s.garden, Seeds: s.seeds, Credentials: s.config.SeedAccess,
 		Plugin: pluginVersion(), Clock: o.clock}.Read(ctx)
 	if err != nil {
 		return nil, nil, err

@@ -22,9 +22,10 @@ type surroundings struct {
 	garden  *access.Garden
 	seeds   access.Seeds
 	members *inspect.Members
-	// credentials are what the garden is asked for to get into managed seeds; tried are those that it was asked for.
-	credentials access.Credentials
-	tried       map[string]bool
+	// config is the user's configuration, with what the garden is asked for to get into managed seeds; tried are those
+	// that it was asked for.
+	config access.Config
+	tried  map[string]bool
 	// forecast tells how long migrations take.
 	forecast *inspect.Forecast
 }
@@ -34,7 +35,7 @@ type look func(context.Context) (summary.ControlPlane, error)
 
 // open connects to the garden and to the seeds. Close ends what was connected to.
 func (o *options) open(ctx context.Context) (*surroundings, error) {
-	seeds, credentials, err := o.openSeeds()
+	seeds, config, err := o.openSeeds()
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func (o *options) open(ctx context.Context) (*surroundings, error) {
 		return nil, err
 	}
 	return &surroundings{options: o, garden: g, seeds: seeds, members: inspect.NewMembers(seeds),
-		credentials: credentials, tried: map[string]bool{}, forecast: o.forecast(g)}, nil
+		config: config, tried: map[string]bool{}, forecast: o.forecast(g)}, nil
 }
 
 // forecast returns what tells how long migrations take, and asks name servers for it.

@@ -35,7 +35,7 @@ func (e Environment) Show() Shown {
 func NewFleet(garden *access.Garden, clk clock.WithTicker, namespace string) screen.FleetSource {
 	o := &options{Streams: Streams{Out: io.Discard, Err: io.Discard}, clock: clk}
 	s := &surroundings{options: o, garden: garden, seeds: access.Seeds{}, members: inspect.NewMembers(access.Seeds{}),
-		credentials: access.CredentialsNone, tried: map[string]bool{},
+		config: access.Config{SeedAccess: access.CredentialsNone}, tried: map[string]bool{},
 		forecast: &inspect.Forecast{Garden: garden, Clock: clk}}
 	return &shownFleet{surroundings: s, namespace: namespace, mu: &sync.Mutex{}, all: s.forecast}
 }

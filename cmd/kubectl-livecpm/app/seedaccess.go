@@ -33,45 +33,42 @@ func (o *options) addRuntimeAccess(command *cobra.Command) {
 }
 
 // openRuntime opens the cluster that the garden's own components run in. It returns nil if none is named.
-func (o *options) openRuntime() (*access.Seed, error) {
-	config, err := access.ReadConfig(os.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	return access.OpenRuntime(o.runtime, os.Getenv(access.EnvironmentRuntime), config)
+func (s *surroundings) openRuntime() (*access.Seed, error) {
+	return access.OpenRuntime(s.runtime, os.Getenv(access.EnvironmentRuntime), s.config)
 }
 
-// openSeeds opens the seeds whose kubeconfigs are named by flags, environment and configuration file, and returns what
-// the garden is to be asked for to get into others.
-func (o *options) openSeeds() (access.Seeds, access.Credentials, error) {
+// openSeeds opens the seeds whose kubeconfigs are named by flags, environment and configuration file. It returns the
+// configuration as well, with what the garden is to be asked for to get into other seeds.
+func (o *options) openSeeds() (access.Seeds, access.Config, error) {
 	if o.access != "" && !slices.Contains(access.AllCredentials, o.access) {
-		return nil, "", fmt.Errorf("--seed-access is %q; it can be %s", o.access,
+		return nil, access.Config{}, fmt.Errorf("--seed-access is %q; it can be %s", o.access,
 			strings.Join(access.AllCredentials, ", "))
 	}
 	config, err := access.ReadConfig(os.Getenv)
 	if err != nil {
-		return nil, "", err
+		return nil, access.Config{}, err
 	}
 	named, err := access.SeedFlags(o.seeds, os.Getenv(access.EnvironmentSeeds), config)
 	if err != nil {
-		return nil, "", err
+		return nil, access.Config{}, err
 	}
 	seeds, err := access.OpenSeeds(named)
 	if err != nil {
-		return nil, "", err
+		return nil, access.Config{}, err
 	}
-	return seeds, cmp.Or(access.Credentials(o.access), config.SeedAccess, access.CredentialsViewer), nil
+	config.SeedAccess = cmp.Or(access.Credentials(o.access), config.SeedAccess, access.CredentialsViewer)
+	return seeds, config, nil
 }
 
 // reach gets into the named seeds as far as they are shoots of the garden and there is no other way yet. It asks for
 // each of them once: who watches a migration looks every few seconds.
 func (s *surroundings) reach(ctx context.Context, names ...string) {
 	for _, name := range names {
-		if _, open := s.seeds[name]; open || name == "" || s.tried[name] || s.credentials == access.CredentialsNone {
+		if _, open := s.seeds[name]; open || name == "" || s.tried[name] || s.config.SeedAccess == access.CredentialsNone {
 			continue
 		}
 		s.tried[name] = true
-		seed, err := access.ManagedSeed(ctx, s.garden.Client, name, s.credentials)
+		seed, err := access.ManagedSeed(ctx, s.garden.Client, name, s.config.SeedAccess)
 		switch {
 		case err == nil:
 			s.seeds[name] = seed

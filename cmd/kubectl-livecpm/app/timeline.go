@@ -109,7 +109,7 @@ func timeline[T comparable](o *options, command *cobra.Command, r reported[T]) *
 		s.reach(ctx, migration.Source, migration.Destination)
 		t := inspect.Timeline{Garden: s.garden, Seeds: s.seeds, Shoot: shoot, Since: o.since(migration, since)}
 		if r.inGarden {
-			if t.Runtime, err = o.openRuntime(); err != nil {
+			if t.Runtime, err = s.openRuntime(); err != nil {
 				return err
 			}
 		}
