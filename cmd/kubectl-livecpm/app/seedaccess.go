@@ -63,8 +63,11 @@ func (o *options) openSeeds() (access.Seeds, access.Config, error) {
 // reach gets into the named seeds as far as they are shoots of the garden and there is no other way yet. It asks for
 // each of them once: who watches a migration looks every few seconds.
 func (s *surroundings) reach(ctx context.Context, names ...string) {
+	if s.config.SeedAccess == access.CredentialsNone {
+		return
+	}
 	for _, name := range names {
-		if _, open := s.seeds[name]; open || name == "" || s.tried[name] || s.config.SeedAccess == access.CredentialsNone {
+		if _, open := s.seeds[name]; open || name == "" || s.tried[name] {
 			continue
 		}
 		s.tried[name] = true
