@@ -227,7 +227,7 @@ func (o *options) drainWait(ctx context.Context, name string, timeout time.Durat
 	if err != nil {
 		return err
 	}
-	ctx, cancel := withTimeout(ctx, timeout)
+	ctx, cancel := o.withTimeout(ctx, timeout)
 	defer cancel()
 	var (
 		last     summary.Drain

@@ -69,15 +69,26 @@ func (o *options) status(ctx context.Context, name string, f *statusFlags) error
 		return err
 	}
 	defer s.close()
-	ctx, cancel := withTimeout(ctx, f.timeout)
+	ctx, cancel := o.withTimeout(ctx, f.timeout)
 	defer cancel()
 	return view.Waiting{Loop: o.loop(s.lookAtGarden(name)), Goal: goal, Once: !f.wait, Show: o.changes()}.Do(ctx)
 }
 
-// withTimeout ends the context after the timeout, if there is one, with the cause view.ErrTimeout.
-func withTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+// withTimeout ends the context after the timeout, if there is one, with the cause view.ErrTimeout. The time is that of the
+// command's clock, so that what a command does with what it has seen until then depends on no machine's speed in specs.
+func (o *options) withTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, timeout, view.ErrTimeout)
+	ctx, end := context.WithCancelCause(ctx)
+	timer := o.clock.NewTimer(timeout)
+	go func() {
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+			end(view.ErrTimeout)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { end(nil) }
 }
