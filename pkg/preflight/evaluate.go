@@ -167,6 +167,7 @@ func Evaluate(f Facts) []Finding {
 		{steps.DestinationSeedHealth, checkDestinationSeedHealth},
 		{RegionDistance, checkRegionDistance},
 		{Backup, checkBackup},
+		{BackupsArrive, checkBackupsArrive},
 		{InternalDomain, checkInternalDomain},
 		{DefaultDomain, checkDefaultDomain},
 		{DNSAccess, checkDNSAccess},
@@ -174,6 +175,7 @@ func Evaluate(f Facts) []Finding {
 		{ExposureClass, checkExposureClass},
 		{IPFamilies, checkIPFamilies},
 		{AccessControl, checkAccessControl},
+		{ExtensionsInstalled, checkExtensions},
 		{ClusterDNS, checkClusterDNS},
 		{SeedConnection, checkSeedConnection},
 	} {

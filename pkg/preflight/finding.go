@@ -86,6 +86,8 @@ const (
 	RegionDistance Name = "RegionDistance"
 	// Backup passes if both seeds have a backup configured.
 	Backup Name = "Backup"
+	// BackupsArrive passes if nothing shows that the etcds of the destination cannot write to its backup bucket.
+	BackupsArrive Name = "BackupsArrive"
 	// InternalDomain passes if both seeds use the same internal domain, and keep its records in the same place.
 	InternalDomain Name = "InternalDomain"
 	// DefaultDomain passes if the record of the shoot's own domain is kept in the same place by both seeds: with the
@@ -94,6 +96,8 @@ const (
 	// DNSAccess passes if the destination is able to change the shoot's DNS records, and to see that they have changed:
 	// the credentials exist, and the name servers answer there.
 	DNSAccess Name = "DNSAccess"
+	// ExtensionsInstalled passes if the extensions that the shoot needs are installed in the destination and in order.
+	ExtensionsInstalled Name = "ExtensionsInstalled"
 	// ClusterDNS passes if the DNS of both seeds' clusters answers for EndpointSlices that Kubernetes has not made. The
 	// etcd members of both seeds find each other by such slices.
 	ClusterDNS Name = "ClusterDNS"

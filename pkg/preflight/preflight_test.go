@@ -47,6 +47,7 @@ func fit() preflight.Facts {
 						Type: gardencorev1beta1.FailureToleranceTypeNode,
 					},
 				}},
+				Provider: gardencorev1beta1.Provider{Type: "local"},
 				SeedName: new("seed-b"),
 			},
 			Status: gardencorev1beta1.ShootStatus{
@@ -138,6 +139,7 @@ func look(w *preflight.Facts) {
 	if w.Shoot.Spec.DNS == nil {
 		return
 	}
+	seedlook.Installed(w.Destination.Seed, "DNSRecord/aws-route53")
 	told(w, func(access *seedfacts.DNSAccess) {
 		domain := seedfacts.Domain{Domain: *w.Shoot.Spec.DNS.Domain, Use: seedfacts.UseShoot, Provider: "aws-route53",
 			NameServers: []string{seedlook.NameServer}}
@@ -166,6 +168,35 @@ func ignores(seed *gardencorev1beta1.Seed) {
 	seedlook.Say(seed, seedfacts.AnnotationClusterDNS, seedfacts.ClusterDNS{
 		Looked: seedfacts.Looked{LookedAt: metav1.NewTime(now)}, Problem: "it does not know canary"})
 }
+
+// backedUp lets the agent of the seed have found that many etcds whose backups arrive, and that many whose do not.
+func backedUp(seed *gardencorev1beta1.Seed, written, failing int) {
+	fact := seedfacts.Backups{Looked: seedfacts.Looked{LookedAt: metav1.NewTime(now)}, Written: written,
+		Failing: failing}
+	if failing > 0 {
+		fact.Problem = "access denied"
+	}
+	seedlook.Say(seed, seedfacts.AnnotationBackups, fact)
+}
+
+// broken lets the installation for the extension in the seed not be in order.
+func broken(seed *gardencorev1beta1.Seed, id string) {
+	GinkgoHelper()
+	var extensions seedfacts.Extensions
+	Expect(seedfacts.Of(seed, seedfacts.AnnotationExtensions, &extensions)).To(Succeed())
+	extensions.NotReady = map[string]string{id: "ControllerInstallation cert-x: Healthy is False, Pods"}
+	seedlook.Say(seed, seedfacts.AnnotationExtensions, extensions)
+}
+
+// extended gives the shoot an extension.
+func extended(w *preflight.Facts) {
+	w.ExtensionsRead, w.Extensions = true, []string{"shoot-cert"}
+	for _, seed := range []*gardencorev1beta1.Seed{w.Source.Seed, w.Destination.Seed} {
+		metav1.SetMetaDataAnnotation(&seed.ObjectMeta, seedfacts.AnnotationAccessControl, "acl")
+	}
+}
+
+func nothing(*preflight.Facts) {}
 
 // at lets it be another time.
 func at(w *preflight.Facts, now time.Time) {
@@ -207,7 +238,7 @@ var _ = Describe("Evaluate", func() {
 			Expect(finding.Evidence).NotTo(BeEmpty())
 			Expect(finding.Remedy).To(BeEmpty())
 		}
-		Expect(names).To(HaveLen(34))
+		Expect(names).To(HaveLen(36))
 		Expect(names).To(HaveEach(1))
 	})
 
@@ -349,7 +380,10 @@ var _ = Describe("Evaluate", func() {
 		}),
 
 		Entry("provider types differ", preflight.ProviderType, preflight.Fail,
-			"seed-b of type other", func(w *preflight.Facts) { w.Destination.Seed.Spec.Provider.Type = "other" }),
+			"seed-b of type other", func(w *preflight.Facts) {
+				w.Destination.Seed.Spec.Provider.Type = "other"
+				seedlook.Installed(w.Destination.Seed, "ControlPlane/other")
+			}),
 
 		Entry("patch versions differ", steps.GardenletVersion, preflight.Fail,
 			"seed-b is v1.150.1", func(w *preflight.Facts) { w.Destination.Seed.Status.Gardener.Version = "v1.150.1" }),
@@ -421,6 +455,79 @@ var _ = Describe("Evaluate", func() {
 			"seed seed-a has no backup", func(w *preflight.Facts) { w.Source.Seed.Spec.Backup = nil }),
 		Entry("no backup in the destination", preflight.Backup, preflight.Fail,
 			"seed seed-b has no backup", func(w *preflight.Facts) { w.Destination.Seed.Spec.Backup = nil }),
+		Entry("a destination in which no backup arrives", preflight.BackupsArrive, preflight.Fail,
+			"no etcd in seed seed-b has its backups written to the bucket: access denied", func(w *preflight.Facts) {
+				backedUp(w.Destination.Seed, 0, 2)
+			}),
+		Entry("a destination in which one etcd of several is not backed up", preflight.BackupsArrive, preflight.Pass,
+			"backups of 3 etcds arrive in the bucket of seed seed-b", func(w *preflight.Facts) {
+				backedUp(w.Destination.Seed, 3, 1)
+			}),
+		Entry("a destination in which there is nothing to back up yet", preflight.BackupsArrive, preflight.Pass,
+			"no etcd in seed seed-b has written to its bucket yet", func(w *preflight.Facts) {
+				backedUp(w.Destination.Seed, 0, 0)
+			}),
+		Entry("a source in which no backup arrives", preflight.BackupsArrive, preflight.Pass, "backups of 1 etcd arrive",
+			func(w *preflight.Facts) { backedUp(w.Source.Seed, 0, 2) }),
+		Entry("a destination that says nothing of its backups", preflight.BackupsArrive, preflight.Unknown,
+			"Seed seed-b has no annotation livecpm.gardener.cloud/backups", func(w *preflight.Facts) {
+				delete(w.Destination.Seed.Annotations, seedfacts.AnnotationBackups)
+			}),
+		Entry("a look at the backups that is too old", preflight.BackupsArrive, preflight.Unknown,
+			"whether backups arrive in the bucket of seed seed-b: its agent has last looked at",
+			func(w *preflight.Facts) {
+				seedlook.Say(w.Destination.Seed, seedfacts.AnnotationBackups, seedfacts.Backups{Written: 1,
+					Looked: seedfacts.Looked{LookedAt: metav1.NewTime(now.Add(-31 * time.Minute))}})
+			}),
+		Entry("the extensions of the destination's provider", preflight.ExtensionsInstalled, preflight.Pass,
+			"seed seed-b has BackupBucket/local, BackupEntry/local, ControlPlane/local", nothing),
+		Entry("an extension that the destination does not have", preflight.ExtensionsInstalled, preflight.Fail,
+			"seed seed-b is not ready for these extensions of the shoot: "+
+				"Extension/shoot-cert (it has no ControllerInstallation for it)", func(w *preflight.Facts) {
+				extended(w)
+			}),
+		Entry("an extension that it has, with another spelling", preflight.ExtensionsInstalled, preflight.Pass,
+			"Extension/shoot-cert", func(w *preflight.Facts) {
+				extended(w)
+				seedlook.Installed(w.Destination.Seed, "Extension/Shoot-Cert")
+			}),
+		Entry("an extension that it is not ready for", preflight.ExtensionsInstalled, preflight.Fail,
+			"Extension/shoot-cert (ControllerInstallation cert-x: Healthy is False, Pods)", func(w *preflight.Facts) {
+				extended(w)
+				broken(w.Destination.Seed, "Extension/Shoot-Cert")
+			}),
+		Entry("the same while the migration is only planned", preflight.ExtensionsInstalled, preflight.Fail,
+			"Extension/shoot-cert (ControllerInstallation cert-x: Healthy is False, Pods)", func(w *preflight.Facts) {
+				w.Planned = true
+				extended(w)
+				broken(w.Destination.Seed, "Extension/shoot-cert")
+			}),
+		Entry("an extension that is installed when the migration is requested", preflight.ExtensionsInstalled,
+			preflight.Pass, "Extension/shoot-cert are installed when the migration is requested",
+			func(w *preflight.Facts) {
+				w.Planned = true
+				extended(w)
+			}),
+		Entry("an extension of the source alone", preflight.ExtensionsInstalled, preflight.Fail,
+			"Extension/shoot-cert", func(w *preflight.Facts) {
+				extended(w)
+				seedlook.Installed(w.Source.Seed, "Extension/shoot-cert")
+			}),
+		Entry("DNS records that the destination cannot make", preflight.ExtensionsInstalled, preflight.Fail,
+			"DNSRecord/aws-route53 (it has no ControllerInstallation for it)", func(w *preflight.Facts) {
+				told(w, func(access *seedfacts.DNSAccess) { access.Domains[0].Provider = "aws-route53" })
+				w.Source.Seed.Spec.DNS.Internal.Type = "aws-route53"
+				w.Destination.Seed.Spec.DNS.Internal.Type = "aws-route53"
+			}),
+		Entry("extensions of which the destination says nothing", preflight.ExtensionsInstalled, preflight.Unknown,
+			"Seed seed-b has no annotation livecpm.gardener.cloud/extensions", func(w *preflight.Facts) {
+				delete(w.Destination.Seed.Annotations, seedfacts.AnnotationExtensions)
+			}),
+		Entry("a look at the extensions that is too old", preflight.ExtensionsInstalled, preflight.Unknown,
+			"which extensions seed seed-b has: its agent has last looked at", func(w *preflight.Facts) {
+				seedlook.Say(w.Destination.Seed, seedfacts.AnnotationExtensions, seedfacts.Extensions{
+					Looked: seedfacts.Looked{LookedAt: metav1.NewTime(now.Add(-31 * time.Minute))}})
+			}),
 		Entry("bucket not ready", preflight.Backup, preflight.Fail, "seed seed-b: no bucket", func(w *preflight.Facts) {
 			w.Destination.Seed.Status.Conditions[2] = gardencorev1beta1.Condition{
 				Type: gardencorev1beta1.SeedBackupBucketsReady, Status: gardencorev1beta1.ConditionFalse,
@@ -792,13 +899,25 @@ var _ = Describe("Evaluate", func() {
 		world := fit()
 		world.Destination = preflight.SeedView{Name: "seed-b", Error: errors.New("forbidden")}
 		obstacles := preflight.Obstacles(preflight.Evaluate(world))
-		Expect(obstacles).To(HaveLen(15))
+		Expect(obstacles).To(HaveLen(17))
 		Expect(obstacles).NotTo(ContainElement(HaveField("Name", steps.SourceSeedHealth)))
 		Expect(obstacles).To(HaveEach(And(
 			HaveField("Status", preflight.Unknown),
 			HaveField("Reason", steps.ReasonPrerequisitesUnknown),
 			HaveField("Evidence", "seed seed-b could not be read: forbidden"),
 		)))
+	})
+
+	It("should ask for the extensions of workers", func() {
+		world := fit()
+		world.Shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "pool"}}
+		world.Shoot.Spec.Networking = &gardencorev1beta1.Networking{Type: new("calico")}
+		finding := find(preflight.Evaluate(world), preflight.ExtensionsInstalled)
+		Expect(finding.Status).To(Equal(preflight.Fail))
+		Expect(finding.Evidence).To(HaveSuffix(
+			"these extensions of the shoot: Network/calico (it has no ControllerInstallation for it)"))
+		seedlook.Installed(world.Destination.Seed, "Network/calico")
+		Expect(find(preflight.Evaluate(world), preflight.ExtensionsInstalled).Status).To(Equal(preflight.Pass))
 	})
 
 	It("should name all obstacles", func() {
@@ -927,6 +1046,8 @@ var _ = Describe("Verdict", func() {
 		delete(seen, steps.ReasonSeedNotHealthy)
 		Expect(seen[steps.ReasonShootNotReconciled]).To(ConsistOf(preflight.LastOperation, preflight.SpecReconciled))
 		delete(seen, steps.ReasonShootNotReconciled)
+		Expect(seen[steps.ReasonBackupNotReady]).To(ConsistOf(preflight.Backup, preflight.BackupsArrive))
+		delete(seen, steps.ReasonBackupNotReady)
 		Expect(seen).To(HaveEach(HaveLen(1)))
 	})
 })

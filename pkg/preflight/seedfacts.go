@@ -13,6 +13,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"k8s.io/utils/ptr"
 
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
 )
 
@@ -173,4 +174,30 @@ func judgeDomain(f Facts, d seedfacts.Domain, what string) *Finding {
 		return nil
 	}
 	return &finding
+}
+
+// checkBackupsArrive asks for a destination whose etcds have their backups written to the bucket. A bucket may exist,
+// and be ready for Gardener, although the credentials that etcd-backup-restore has do not let it write. Where no etcd
+// has anything to write yet, as in a new seed, nobody knows.
+func checkBackupsArrive(f Facts) Finding {
+	name := f.Destination.Name
+	var fact seedfacts.Backups
+	if err := seedfacts.Of(f.Destination.Seed, seedfacts.AnnotationBackups, &fact); err != nil {
+		return unknown(BackupsArrive, remedyLook, "it is not known whether backups arrive in the bucket of seed %s: %v", name,
+			err)
+	}
+	switch {
+	case fact.Outdated(f.Now):
+		return unknown(BackupsArrive, remedyLook,
+			"it is not known any more whether backups arrive in the bucket of seed %s: %s", name,
+			lookedAt(fact.Looked, f.Now))
+	case !fact.InOrder():
+		return fail(BackupsArrive, "let etcd-backup-restore write to the bucket: correct the credentials of the BackupBucket, "+
+			"or what its store permits; the agent of the seed looks again every minute",
+			"no etcd in seed %s has its backups written to the bucket: %s", name, fact.Problem)
+	case fact.Written == 0:
+		return pass(BackupsArrive, "no etcd in seed %s has written to its bucket yet", name)
+	}
+	return pass(BackupsArrive, "backups of %s arrive in the bucket of seed %s", conditions.Count(fact.Written, "etcd"),
+		name)
 }

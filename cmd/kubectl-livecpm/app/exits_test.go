@@ -184,7 +184,7 @@ var endings = []ending{
 	{"abort", exit.No, "", []string{"live"}, refusing(joining), "the garden refuses"},
 	{"abort", exit.No, "", []string{"live", "--stay"}, in(joining), "only when its live migration is Aborted"},
 	{"abort", exit.Error, "", []string{"absent"}, in(joining), "not found"},
-	{"check", exit.Done, document.Installation, nil, sound, "All 22 checks passed."},
+	{"check", exit.Done, document.Installation, nil, sound, "All 24 checks passed."},
 	{"check", exit.No, document.Installation, nil, in(ready), "could not be made"},
 	{"check", exit.Error, "", []string{"--seed-access", "root"}, nil, `--seed-access is "root"`},
 	{"completion kubectl", exit.Done, "", nil, nil, "__complete"},

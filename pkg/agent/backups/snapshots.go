@@ -99,19 +99,24 @@ func (s *Snapshots) found(namespace string) time.Time {
 	return s.since[namespace]
 }
 
+// Leads reports whether the etcd's leader is one of the members of this Etcd, so that it is its sidecars that save
+// snapshots. While members of two seeds vote, this is so in one of the seeds.
+func Leads(etcd *druidcorev1alpha1.Etcd) bool {
+	return slices.ContainsFunc(etcd.Status.Members, func(member druidcorev1alpha1.EtcdMemberStatus) bool {
+		return ptr.Deref(member.Role, "") == druidcorev1alpha1.EtcdRoleLeader &&
+			member.Status == druidcorev1alpha1.EtcdMemberStatusReady
+	})
+}
+
 // snapshotProblem returns what is wrong with the snapshots now, empty if nothing is, or if it is not this etcd whose
 // sidecars save them.
 func snapshotProblem(etcd *druidcorev1alpha1.Etcd, now time.Time) string {
 	store := etcd.Spec.Backup.Store
-	leads := slices.ContainsFunc(etcd.Status.Members, func(member druidcorev1alpha1.EtcdMemberStatus) bool {
-		return ptr.Deref(member.Role, "") == druidcorev1alpha1.EtcdRoleLeader &&
-			member.Status == druidcorev1alpha1.EtcdMemberStatusReady
-	})
-	if store == nil || ptr.Deref(store.Provider, "") == "" || !leads {
+	if store == nil || ptr.Deref(store.Provider, "") == "" || !Leads(etcd) {
 		return ""
 	}
 	key := client.ObjectKeyFromObject(etcd)
-	condition := backupReady(etcd)
+	condition := Ready(etcd)
 	switch {
 	case condition == nil:
 		return fmt.Sprintf("etcd-druid does not tell whether Etcd %s is backed up", key)

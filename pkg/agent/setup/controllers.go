@@ -101,6 +101,19 @@ func NewPublishers(e *Environment) ([]manager.Runnable, error) {
 	if err != nil {
 		return nil, err
 	}
+	extensions, err := dryrun.NewExtensions(dryrun.ExtensionsOptions{
+		Garden: e.GardenCluster.GetClient(), SeedName: e.SeedName(), Clock: clock.RealClock{},
+	})
+	if err != nil {
+		return nil, err
+	}
+	backups, err := dryrun.NewBackups(dryrun.BackupsOptions{
+		Garden: e.GardenCluster.GetAPIReader(), Seed: e.SeedClientSet.APIReader(), SeedName: e.SeedName(),
+		Clock: clock.RealClock{},
+	})
+	if err != nil {
+		return nil, err
+	}
 	relayImage, err := exposure.Image(e.Config.Relay.Image)
 	if err != nil {
 		return nil, err
@@ -118,6 +131,8 @@ func NewPublishers(e *Environment) ([]manager.Runnable, error) {
 		},
 		{{Annotation: seedfacts.AnnotationClusterDNS, Value: canary.Fact}},
 		{{Annotation: seedfacts.AnnotationDNSAccess, Value: access.Fact}},
+		{{Annotation: seedfacts.AnnotationExtensions, Value: extensions.Fact}},
+		{{Annotation: seedfacts.AnnotationBackups, Value: backups.Fact}},
 	} {
 		out = append(out, &agent.Publisher{
 			Log: e.Log, Reader: e.GardenCluster.GetAPIReader(), Writer: e.GardenCluster.GetClient(),

@@ -36,6 +36,7 @@ const (
 	CheckRelayImage        steps.Check = "RelayImage"
 	CheckClusterDNS        steps.Check = "ClusterDNS"
 	CheckDNSAccess         steps.Check = "DNSAccess"
+	CheckExtensions        steps.Check = "ExtensionsInstalled"
 	CheckGateway           steps.Check = "Gateway"
 	CheckMonitoring        steps.Check = "Monitoring"
 )
@@ -115,8 +116,8 @@ func Installation(in InstallationInput) view.Installation {
 		in.judgeControllerManager(), in.judgeVersions(), in.judgePermissions())
 	for _, seed := range with {
 		out.Add("seed "+seed.Name, in.judgeGardenlet(seed), in.judgeAgentAlive(seed), in.judgeRelayImage(seed),
-			in.judgeClusterDNS(seed), in.judgeDNSAccess(seed), in.judgeGateway(seed), judgeSeedBackup(seed),
-			in.judgeMonitoring(seed))
+			in.judgeClusterDNS(seed), in.judgeDNSAccess(seed), in.judgeExtensions(seed), in.judgeGateway(seed),
+			in.judgeSeedBackup(seed), in.judgeMonitoring(seed))
 	}
 	if len(without) > 0 {
 		out.Notes = append(out.Notes,

@@ -51,6 +51,9 @@ func soundSeed(name string) gardencorev1beta1.Seed {
 		seedfacts.AnnotationClusterDNS: seedfacts.ClusterDNS{Looked: looked},
 		seedfacts.AnnotationDNSAccess: seedfacts.DNSAccess{Domains: []seedfacts.Domain{
 			{Looked: looked, Domain: "internal.example.org", NameServers: []string{"ns1"}}}},
+		seedfacts.AnnotationExtensions: seedfacts.Extensions{Looked: looked,
+			Ready: []string{"ControlPlane/local", "DNSRecord/local"}},
+		seedfacts.AnnotationBackups: seedfacts.Backups{Looked: looked, Written: 7},
 	} {
 		value, err := seedfacts.Encode(fact)
 		Expect(err).NotTo(HaveOccurred())
@@ -111,9 +114,17 @@ func checkNamed(result view.Installation, section string, name steps.Check) view
 var _ = Describe("Installation", func() {
 	It("should pass if everything is in order", func() {
 		result := inspect.Installation(soundInstallation())
-		Expect(result).To(And(HaveField("Failed", 0), HaveField("Unknown", 0), HaveField("Total", 6+2*8),
+		Expect(result).To(And(HaveField("Failed", 0), HaveField("Unknown", 0), HaveField("Total", 6+2*9),
 			HaveField("Notes", BeEmpty())))
 		Expect(checkNamed(result, "garden", inspect.CheckControllerManager).Evidence).To(Equal("the-leader-0 leads"))
+	})
+
+	It("should say that nobody has written to a bucket yet", func() {
+		in := soundInstallation()
+		in.Seeds[0].Annotations[seedfacts.AnnotationBackups] = `{"lookedAt":"2026-11-25T11:58:00Z"}`
+		check := checkNamed(inspect.Installation(in), "seed seed-a", inspect.CheckBackup)
+		Expect(check).To(And(HaveField("Status", view.Pass),
+			HaveField("Evidence", "bucket of provider local, to which no etcd has written yet")))
 	})
 
 	DescribeTable("should find one fault, say what to do, and lead to a page",
@@ -236,6 +247,33 @@ var _ = Describe("Installation", func() {
 			func(in *inspect.InstallationInput) {
 				in.Seeds[0].Annotations[seedfacts.AnnotationDNSAccess] = `{"domains":[` +
 					`{"lookedAt":"2026-11-25T11:58:00Z","domain":"example.org","unknown":["ns2 does not answer"]}]}`
+			}),
+		Entry("an extension that is not in order", "seed seed-a", inspect.CheckExtensions, view.Fail,
+			"DNSRecord/aws: ControllerInstallation aws-x: Healthy is False, Pods",
+			func(in *inspect.InstallationInput) {
+				in.Seeds[0].Annotations[seedfacts.AnnotationExtensions] = `{"lookedAt":"2026-11-25T11:58:00Z",` +
+					`"notReady":{"DNSRecord/aws":"ControllerInstallation aws-x: Healthy is False, Pods"}}`
+			}),
+		Entry("extensions at which nobody has looked", "seed seed-a", inspect.CheckExtensions, view.Unknown,
+			"has no annotation livecpm.gardener.cloud/extensions", func(in *inspect.InstallationInput) {
+				delete(in.Seeds[0].Annotations, seedfacts.AnnotationExtensions)
+			}),
+		Entry("an old look at extensions", "seed seed-a", inspect.CheckExtensions, view.Unknown,
+			"has not looked for 2h0m", func(in *inspect.InstallationInput) {
+				in.Seeds[0].Annotations[seedfacts.AnnotationExtensions] = `{"lookedAt":"2026-11-25T10:00:00Z"}`
+			}),
+		Entry("backups that do not arrive", "seed seed-a", inspect.CheckBackup, view.Fail, "access denied",
+			func(in *inspect.InstallationInput) {
+				in.Seeds[0].Annotations[seedfacts.AnnotationBackups] = `{"lookedAt":"2026-11-25T11:58:00Z",` +
+					`"written":0,"failing":2,"problem":"access denied"}`
+			}),
+		Entry("backups at which nobody has looked", "seed seed-a", inspect.CheckBackup, view.Unknown,
+			"has no annotation livecpm.gardener.cloud/backups", func(in *inspect.InstallationInput) {
+				delete(in.Seeds[0].Annotations, seedfacts.AnnotationBackups)
+			}),
+		Entry("an old look at backups", "seed seed-a", inspect.CheckBackup, view.Unknown, "has not looked for 2h0m",
+			func(in *inspect.InstallationInput) {
+				in.Seeds[0].Annotations[seedfacts.AnnotationBackups] = `{"lookedAt":"2026-11-25T10:00:00Z"}`
 			}),
 		Entry("no ingress domain", "seed seed-a", inspect.CheckGateway, view.Fail, "no ingress domain",
 			func(in *inspect.InstallationInput) { in.Seeds[0].Spec.Ingress = nil }),

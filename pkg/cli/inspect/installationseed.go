@@ -6,12 +6,15 @@ package inspect
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
 	"github.com/livecpm/livecpm/pkg/cli/view"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/pages"
 	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -197,7 +200,8 @@ func (in InstallationInput) judgeGateway(seed *gardencorev1beta1.Seed) view.Link
 		look.GatewayReady, look.GatewayPods)
 }
 
-func judgeSeedBackup(seed *gardencorev1beta1.Seed) view.LinkedCheck {
+// judgeSeedBackup goes by what Gardener says of the bucket, and then by what arrives in it.
+func (in InstallationInput) judgeSeedBackup(seed *gardencorev1beta1.Seed) view.LinkedCheck {
 	link := pages.OfReason(steps.ReasonBackupNotReady)
 	if seed.Spec.Backup == nil {
 		return failing(CheckBackup, "the seed has no backup", "configure spec.backup of the seed", link)
@@ -208,11 +212,52 @@ func judgeSeedBackup(seed *gardencorev1beta1.Seed) view.LinkedCheck {
 		return unseen(CheckBackup, "the Seed has no condition BackupBucketsReady",
 			"wait until the bucket has been looked at", link)
 	case ready.Status == gardencorev1beta1.ConditionTrue || ready.Status == gardencorev1beta1.ConditionProgressing:
-		return passed(CheckBackup, "bucket of provider %s", seed.Spec.Backup.Provider)
+		return in.judgeWrittenBackups(seed)
 	case ready.Status == gardencorev1beta1.ConditionUnknown:
 		return unseen(CheckBackup, ready.Message, "look at the BackupBucket of the seed", link)
 	}
 	return failing(CheckBackup, ready.Message, "look at the BackupBucket of the seed", link)
+}
+
+func (in InstallationInput) judgeWrittenBackups(seed *gardencorev1beta1.Seed) view.LinkedCheck {
+	link := pages.OfReason(steps.ReasonBackupNotReady)
+	var fact seedfacts.Backups
+	if err := seedfacts.Of(seed, seedfacts.AnnotationBackups, &fact); err != nil {
+		return unseen(CheckBackup, err.Error(), "wait until the agent has looked", link)
+	}
+	provider := seed.Spec.Backup.Provider
+	switch {
+	case fact.Outdated(in.Now):
+		return unseen(CheckBackup, "the agent has not looked for "+view.Duration(in.Now.Sub(fact.LookedAt.Time)),
+			"see AgentAlive", link)
+	case !fact.InOrder():
+		return failing(CheckBackup, "no etcd of the seed has its backups written to the bucket: "+fact.Problem,
+			"let etcd-backup-restore write to the bucket", link)
+	case fact.Written == 0:
+		return passed(CheckBackup, "bucket of provider %s, to which no etcd has written yet", provider)
+	}
+	return passed(CheckBackup, "bucket of provider %s, backups of %s arrive", provider,
+		conditions.Count(fact.Written, "etcd"))
+}
+
+func (in InstallationInput) judgeExtensions(seed *gardencorev1beta1.Seed) view.LinkedCheck {
+	link := pages.OfReason(steps.ReasonExtensionsNotReady)
+	var fact seedfacts.Extensions
+	if err := seedfacts.Of(seed, seedfacts.AnnotationExtensions, &fact); err != nil {
+		return unseen(CheckExtensions, err.Error(), "wait until the agent has looked", link)
+	}
+	switch {
+	case fact.Outdated(in.Now):
+		return unseen(CheckExtensions, "the agent has not looked for "+view.Duration(in.Now.Sub(fact.LookedAt.Time)),
+			"see AgentAlive", link)
+	case len(fact.NotReady) > 0:
+		var wrong []string
+		for _, id := range slices.Sorted(maps.Keys(fact.NotReady)) {
+			wrong = append(wrong, id+": "+fact.NotReady[id])
+		}
+		return failing(CheckExtensions, strings.Join(wrong, "; "), "get the ControllerInstallations in order", link)
+	}
+	return passed(CheckExtensions, "%s of extensions are reconciled", conditions.Count(len(fact.Ready), "type"))
 }
 
 func (in InstallationInput) judgeMonitoring(seed *gardencorev1beta1.Seed) view.LinkedCheck {

@@ -146,7 +146,8 @@ var _ = Describe("Seeds", func() {
 		f.reconcile()
 		Expect(slices.Collect(maps.Keys(annotations(f)))).
 			To(ConsistOf(seedfacts.AnnotationClusterDNS, seedfacts.AnnotationDNSAccess,
-				seedfacts.AnnotationProbes), "they are not the drain's")
+				seedfacts.AnnotationExtensions, seedfacts.AnnotationBackups, seedfacts.AnnotationProbes),
+				"they are not the drain's")
 	})
 
 	It("should publish condition and table, and write only what changes", func() {

@@ -22,6 +22,10 @@ const (
 	AnnotationClusterDNS = "livecpm.gardener.cloud/cluster-dns"
 	// AnnotationDNSAccess on a Seed holds a DNSAccess as JSON.
 	AnnotationDNSAccess = "livecpm.gardener.cloud/dns-access"
+	// AnnotationExtensions on a Seed holds an Extensions as JSON.
+	AnnotationExtensions = "livecpm.gardener.cloud/extensions"
+	// AnnotationBackups on a Seed holds a Backups as JSON.
+	AnnotationBackups = "livecpm.gardener.cloud/backups"
 	// AnnotationAgent on a Seed holds an Agent as JSON.
 	AnnotationAgent = "livecpm.gardener.cloud/agent"
 
@@ -90,6 +94,30 @@ type DNSAccess struct {
 	// shoots on their way to the seed bring along.
 	Domains []Domain `json:"domains"`
 }
+
+// Extensions is which resources of extensions are reconciled in a seed, by its ControllerInstallations.
+type Extensions struct {
+	Looked `json:",inline"`
+	// Ready are the kinds and types, as "Kind/type", for which an installation is in order; sorted.
+	Ready []string `json:"ready,omitempty"`
+	// NotReady are those for which there are only installations that are not, each with what is wrong with one of them.
+	NotReady map[string]string `json:"notReady,omitempty"`
+}
+
+// Backups is whether backups arrive in the bucket of a seed, by what etcd-druid says of the etcds that lead there.
+type Backups struct {
+	Looked `json:",inline"`
+	// Written and Failing are how many etcds of the seed have their backups written to the bucket, and how many do not.
+	// Etcds of which etcd-druid cannot tell yet are in neither.
+	Written int `json:"written"`
+	Failing int `json:"failing"`
+	// Problem is what etcd-druid says of one that does not; empty if none fails.
+	Problem string `json:"problem,omitempty"`
+}
+
+// InOrder reports whether nothing speaks against the bucket. One etcd that fails beside others that do not has a
+// problem of its own. Where no etcd writes anything yet, nothing is known, and nothing can be.
+func (b Backups) InOrder() bool { return b.Failing == 0 || b.Written > 0 }
 
 // Use says what a domain is for.
 type Use string

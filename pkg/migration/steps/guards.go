@@ -60,7 +60,8 @@ const (
 	// ReasonRegionsTooDistant appears when the regions of the seeds are too far from each other, or their distance is
 	// not known. The operator chooses a nearer destination, or allows the distance.
 	ReasonRegionsTooDistant Reason = "RegionsTooDistant"
-	// ReasonBackupNotReady appears when a seed has no backup bucket that is ready. The operator configures or fixes it.
+	// ReasonBackupNotReady appears when a seed has no backup bucket that is ready, or when no backups arrive in that of
+	// the destination. The operator configures or fixes it.
 	ReasonBackupNotReady Reason = "BackupNotReady"
 	// ReasonInternalDomainsDiffer appears when the seeds have different internal domains, or keep its records in
 	// different places. The operator chooses another destination, or makes them equal.
@@ -72,6 +73,9 @@ const (
 	// ReasonDNSNotAccessible appears when credentials do not exist with which the destination would change the shoot's
 	// DNS records. The operator creates them, or chooses another destination.
 	ReasonDNSNotAccessible Reason = "DNSNotAccessible"
+	// ReasonExtensionsNotReady appears when extensions that the shoot needs are not installed in the destination, or
+	// not in order there. The operator waits until they are, or gets their ControllerInstallations in order.
+	ReasonExtensionsNotReady Reason = "ExtensionsNotReady"
 	// ReasonClusterDNSUnfit appears when the DNS of a seed's cluster does not answer for EndpointSlices that Kubernetes
 	// has not made, as kube-dns. The operator installs CoreDNS there, or migrates classically.
 	ReasonClusterDNSUnfit Reason = "ClusterDNSUnfit"
@@ -140,6 +144,7 @@ var guardReasons = map[Reason]bool{
 	ReasonInternalDomainsDiffer:      true,
 	ReasonDefaultDomainsDiffer:       true,
 	ReasonDNSNotAccessible:           true,
+	ReasonExtensionsNotReady:         true,
 	ReasonClusterDNSUnfit:            true,
 	ReasonConnectionUnfit:            true,
 	ReasonProbingConnection:          false,

@@ -38,7 +38,7 @@ var (
 		preflight.ProviderType, steps.GardenletVersion, steps.DestinationSeedHealth, preflight.RegionDistance,
 		preflight.Backup, preflight.InternalDomain, preflight.DefaultDomain, preflight.DNSAccess, preflight.Exposure,
 		preflight.ExposureClass, preflight.IPFamilies, preflight.ClusterDNS, preflight.SeedConnection,
-		preflight.TLSTermination, preflight.AccessControl,
+		preflight.TLSTermination, preflight.AccessControl, preflight.ExtensionsInstalled, preflight.BackupsArrive,
 	}
 	// callForClassic are the checks that let a shoot go classically, where that is permitted.
 	callForClassic = []preflight.Name{preflight.HighAvailability, preflight.NotHibernated}
@@ -47,7 +47,7 @@ var (
 		preflight.HighAvailability, preflight.NotHibernated, preflight.Workerless,
 		steps.GardenletVersion, preflight.RegionDistance, preflight.DNSAccess, preflight.Exposure,
 		preflight.IPFamilies, preflight.ClusterDNS, preflight.SeedConnection, preflight.TLSTermination,
-		preflight.AccessControl,
+		preflight.AccessControl, preflight.ExtensionsInstalled, preflight.BackupsArrive,
 	}
 )
 

@@ -123,6 +123,8 @@ func (p *party) tell() {
 	patch := client.MergeFrom(seed.DeepCopy())
 	delete(seed.Annotations, seedfacts.AnnotationTLSTermination)
 	delete(seed.Annotations, seedfacts.AnnotationDNSAccess)
+	delete(seed.Annotations, seedfacts.AnnotationExtensions)
+	delete(seed.Annotations, seedfacts.AnnotationBackups)
 	delete(seed.Annotations, steps.SeedAnnotationProtocols)
 	Expect(garden.Client.Patch(ctx, seed, patch)).To(Succeed())
 	for _, publisher := range p.publishers {
@@ -135,6 +137,8 @@ func (p *party) tell() {
 	Expect(seedfacts.Of(seed, seedfacts.AnnotationDNSAccess, &access)).To(Succeed())
 	Expect(access.Domains).To(And(HaveLen(2), HaveEach(HaveField("InOrder()", BeTrue()))),
 		"it may not read the credentials that its DNSRecords would be given")
+	Expect(seedfacts.Of(seed, seedfacts.AnnotationExtensions, &seedfacts.Extensions{})).To(Succeed())
+	Expect(seedfacts.Of(seed, seedfacts.AnnotationBackups, &seedfacts.Backups{})).To(Succeed())
 }
 
 // newPublishers tell what needs nothing of the seed. Instead of name servers, one is asked that knows everything.
@@ -144,11 +148,19 @@ func newPublishers(environment *setup.Environment) []*agent.Publisher {
 	access, err := dryrun.NewDNSAccess(dryrun.DNSAccessOptions{Garden: reader, Shoots: writer,
 		SeedName: environment.SeedName(), NameServers: knowing{}, Clock: clock.RealClock{}})
 	Expect(err).NotTo(HaveOccurred())
+	extensions, err := dryrun.NewExtensions(dryrun.ExtensionsOptions{Garden: writer, SeedName: environment.SeedName(),
+		Clock: clock.RealClock{}})
+	Expect(err).NotTo(HaveOccurred())
+	backups, err := dryrun.NewBackups(dryrun.BackupsOptions{Garden: reader,
+		Seed: environment.SeedClientSet.APIReader(), SeedName: environment.SeedName(), Clock: clock.RealClock{}})
+	Expect(err).NotTo(HaveOccurred())
 	var out []*agent.Publisher
 	for _, facts := range [][]agent.Fact{
 		{agent.TLSTermination(true), agent.ExposureClassHandlers(nil), agent.AccessControl([]string{"acl"}),
 			agent.Protocols(steps.OwnProtocols())},
 		{{Annotation: seedfacts.AnnotationDNSAccess, Value: access.Fact}},
+		{{Annotation: seedfacts.AnnotationExtensions, Value: extensions.Fact}},
+		{{Annotation: seedfacts.AnnotationBackups, Value: backups.Fact}},
 	} {
 		out = append(out, &agent.Publisher{Log: logr.Discard(), Reader: reader, Writer: writer,
 			SeedName: environment.SeedName(), Facts: facts, Clock: clock.RealClock{}})
