@@ -272,7 +272,7 @@ require (
 	k8s.io/client-go v0.36.4
 	k8s.io/cluster-bootstrap v0.36.4 // indirect
 	k8s.io/component-base v0.36.4
-	k8s.io/component-helpers v0.36.4 // indirect
+	k8s.io/component-helpers v0.36.4
 	k8s.io/klog/v2 v2.140.0
 	k8s.io/kms v0.36.4 // indirect
 	k8s.io/kube-aggregator v0.36.4

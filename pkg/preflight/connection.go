@@ -174,6 +174,10 @@ func judgeCopy(f Facts, there, back seedfacts.ProbeResult) Finding {
 		evidence += fmt.Sprintf("; %s leave seed %s for the new members, in about %s, and what clients write meanwhile",
 			size(all), f.Source.Name, rounded(copyTime(all, rate)))
 	}
+	if back.Room != nil {
+		evidence += fmt.Sprintf("; seed %s had room for the largest control plane that waited (%s)",
+			f.Destination.Name, back.Room)
+	}
 	return pass(SeedConnection, "%s", evidence)
 }
 

@@ -10,6 +10,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
@@ -54,6 +55,16 @@ var _ = Describe("The connection between the seeds", func() {
 			HaveField("Evidence", "round trip 2ms, 80.0 MiB/s to seed seed-b, 80.0 MiB/s back, clocks differ by 1ms; "+
 				"a write takes up to a round trip longer while etcd's quorum needs both seeds; 12Gi leave seed "+
 				"seed-a for the new members, in about 2m34s, and what clients write meanwhile"))))
+	})
+
+	It("should say for how large a control plane the destination had room", func() {
+		w := probed()
+		room := &seedfacts.Room{Pods: 14, CPU: resource.MustParse("3400m"), Memory: resource.MustParse("6Gi")}
+		found(w.Source.Seed, func(c *seedfacts.Connection) { c.Result.Room = &seedfacts.Room{Pods: 1} })
+		Expect(connection(w).Evidence).NotTo(ContainSubstring("room"), "it moves the other way")
+		found(w.Destination.Seed, func(c *seedfacts.Connection) { c.Result.Room = room })
+		Expect(connection(w)).To(HaveValue(And(HaveField("Status", preflight.Pass), HaveField("Evidence", HaveSuffix(
+			"; seed seed-b had room for the largest control plane that waited (14 pods, 3.40 CPU, 6.0 GiB)")))))
 	})
 
 	It("should not count before any other step", func() {

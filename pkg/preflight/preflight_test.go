@@ -467,8 +467,8 @@ var _ = Describe("Evaluate", func() {
 			"no etcd in seed seed-b has written to its bucket yet", func(w *preflight.Facts) {
 				backedUp(w.Destination.Seed, 0, 0)
 			}),
-		Entry("a source in which no backup arrives", preflight.BackupsArrive, preflight.Pass, "backups of 1 etcd arrive",
-			func(w *preflight.Facts) { backedUp(w.Source.Seed, 0, 2) }),
+		Entry("a source in which no backup arrives", preflight.BackupsArrive, preflight.Pass,
+			"backups of 1 etcd arrive", func(w *preflight.Facts) { backedUp(w.Source.Seed, 0, 2) }),
 		Entry("a destination that says nothing of its backups", preflight.BackupsArrive, preflight.Unknown,
 			"Seed seed-b has no annotation livecpm.gardener.cloud/backups", func(w *preflight.Facts) {
 				delete(w.Destination.Seed.Annotations, seedfacts.AnnotationBackups)

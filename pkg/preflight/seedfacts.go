@@ -183,8 +183,8 @@ func checkBackupsArrive(f Facts) Finding {
 	name := f.Destination.Name
 	var fact seedfacts.Backups
 	if err := seedfacts.Of(f.Destination.Seed, seedfacts.AnnotationBackups, &fact); err != nil {
-		return unknown(BackupsArrive, remedyLook, "it is not known whether backups arrive in the bucket of seed %s: %v", name,
-			err)
+		return unknown(BackupsArrive, remedyLook, "it is not known whether backups arrive in the bucket of seed %s: %v",
+			name, err)
 	}
 	switch {
 	case fact.Outdated(f.Now):
@@ -192,8 +192,8 @@ func checkBackupsArrive(f Facts) Finding {
 			"it is not known any more whether backups arrive in the bucket of seed %s: %s", name,
 			lookedAt(fact.Looked, f.Now))
 	case !fact.InOrder():
-		return fail(BackupsArrive, "let etcd-backup-restore write to the bucket: correct the credentials of the BackupBucket, "+
-			"or what its store permits; the agent of the seed looks again every minute",
+		return fail(BackupsArrive, "let etcd-backup-restore write to the bucket: correct the credentials of the "+
+			"BackupBucket, or what its store permits; the agent of the seed looks again every minute",
 			"no etcd in seed %s has its backups written to the bucket: %s", name, fact.Problem)
 	case fact.Written == 0:
 		return pass(BackupsArrive, "no etcd in seed %s has written to its bucket yet", name)

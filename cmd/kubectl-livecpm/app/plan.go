@@ -11,6 +11,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/spf13/cobra"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/cli/document"
 	"github.com/livecpm/livecpm/pkg/cli/exit"
@@ -151,8 +152,8 @@ func (o *options) probeConnection(
 	case source == "" || source == f.to:
 		return false, nil
 	}
-	return !o.dry(), steer.ConnectionProbe{Client: s.garden.Client, Clock: o.clock, DryRun: o.dryRun, Out: o.Err}.
-		Do(ctx, source, f.to)
+	return !o.dry(), steer.ConnectionProbe{Client: s.garden.Client, Clock: o.clock, DryRun: o.dryRun,
+		Shoot: client.ObjectKeyFromObject(shoot), Out: o.Err}.Do(ctx, source, f.to)
 }
 
 var errNoSeedToProbe = errors.New("--probe needs the seed to move to: give it with --to")

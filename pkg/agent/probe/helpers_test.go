@@ -6,7 +6,9 @@ package probe_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,8 +78,13 @@ type world struct {
 	unready bool
 	pods    []*corev1.Pod
 	events  []*corev1.Event
+	// unreadable is the answer to whoever lists pods.
+	unreadable error
 	// refused is the answer to every object that the probe creates in its namespace.
 	refused error
+	// needs are what the other seed asks for room for, and full reports that no node takes pods for that.
+	needs []seedfacts.Need
+	full  bool
 	// absent reports that the agent of the other seed does not take part.
 	absent bool
 	// measure is what the way is like.
@@ -145,7 +153,10 @@ func newRecord() *extensionsv1alpha1.DNSRecord {
 // happens is what becomes of what the probe writes in its seed.
 func (w *world) happens(call calls.Call) error {
 	namespace, isNamespace := call.Object.(*corev1.Namespace)
+	_, ofPods := call.Object.(*corev1.PodList)
 	switch {
+	case ofPods && w.unreadable != nil:
+		return w.unreadable
 	case call.Verb == calls.Delete && isNamespace:
 		for _, object := range []client.Object{&corev1.Secret{}, &corev1.Service{}, &corev1.ConfigMap{},
 			&corev1.Pod{}, &corev1.Event{}, &appsv1.StatefulSet{}} {
@@ -165,6 +176,10 @@ func (w *world) happens(call calls.Call) error {
 
 // starts is what becomes of the pods.
 func (w *world) starts(statefulSet *appsv1.StatefulSet) {
+	if strings.HasPrefix(statefulSet.Name, "room-") {
+		w.finds(statefulSet)
+		return
+	}
 	if !w.unready {
 		statefulSet.Status = appsv1.StatefulSetStatus{ObservedGeneration: statefulSet.Generation,
 			Replicas: *statefulSet.Spec.Replicas, ReadyReplicas: *statefulSet.Spec.Replicas}
@@ -183,6 +198,21 @@ func (w *world) starts(statefulSet *appsv1.StatefulSet) {
 	}
 }
 
+// finds is what becomes of the pods that look for room.
+func (w *world) finds(statefulSet *appsv1.StatefulSet) {
+	for ordinal := range *statefulSet.Spec.Replicas {
+		name := fmt.Sprintf("%s-%d", statefulSet.Name, ordinal)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: statefulSet.Namespace, Name: name,
+			UID: types.UID(name), Labels: statefulSet.Spec.Template.Labels}, Spec: corev1.PodSpec{NodeName: "node"}}
+		if w.full && ordinal > 0 {
+			pod.Spec.NodeName = ""
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+				Message: "0/3 nodes are available: 3 Insufficient cpu."}}
+		}
+		Expect(w.raw.Create(w.ctx, pod)).To(Succeed())
+	}
+}
+
 // answer is what the agent of the other seed does when this one has written something.
 func (w *world) answer(garden client.Client) {
 	seed, other := &gardencorev1beta1.Seed{}, &gardencorev1beta1.Seed{}
@@ -194,7 +224,8 @@ func (w *world) answer(garden client.Client) {
 	}
 	seen, connection := mine.To(peer), seedfacts.Connection{Seed: own}
 	if seen.Round != nil {
-		connection.Round = &seedfacts.ProbeRound{Began: metav1.NewTime(w.clock.Now()), Authority: authority()}
+		connection.Round = &seedfacts.ProbeRound{Began: metav1.NewTime(w.clock.Now()), Authority: authority(),
+			Needs: w.needs}
 		if seen.Result != nil {
 			connection.Result = &seedfacts.ProbeResult{Of: seedfacts.Fingerprint(seen.Round.Authority)}
 		}

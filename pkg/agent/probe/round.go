@@ -41,6 +41,8 @@ type round struct {
 	peer string
 	// stage is what is deployed in this seed.
 	stage *stage
+	// needs are what the other side is to look for room for.
+	needs []seedfacts.Need
 	// began is when the round began.
 	began metav1.Time
 }
@@ -87,12 +89,16 @@ func (r *round) probe(ctx context.Context) seedfacts.ProbeResult {
 	if err := r.announce(ctx); err != nil {
 		return unknown(err)
 	}
-	authority, err := r.awaitPeer(ctx)
+	theirs, err := r.awaitPeer(ctx)
 	if err != nil {
 		return unknown(err)
 	}
-	out.Of = seedfacts.Fingerprint(authority)
-	if err := r.stage.deploy(ctx, authority); err != nil {
+	out.Of = seedfacts.Fingerprint(theirs.Authority)
+	if err := seedfacts.CheckNeeds(theirs.Needs); err != nil {
+		return unknown(fmt.Errorf("seed %s: %w", r.peer, err))
+	}
+	r.stage.needs = theirs.Needs
+	if err := r.stage.deploy(ctx, theirs.Authority); err != nil {
 		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 			out.Problems = append(out.Problems, err.Error())
 			return out
@@ -103,7 +109,14 @@ func (r *round) probe(ctx context.Context) seedfacts.ProbeResult {
 		out.Problems = append(out.Problems, problems...)
 		return out
 	}
-	return r.measure(ctx, authority, out)
+	if len(theirs.Needs) > 0 {
+		out.Room = new(seedfacts.RoomOf(theirs.Needs))
+	}
+	if err := r.stage.leaveRoom(ctx); err != nil {
+		// They go with the namespace.
+		r.log.Error(err, "Failed to remove what has looked for room")
+	}
+	return r.measure(ctx, theirs.Authority, out)
 }
 
 // setUp reads both seeds, and makes the namespace and the certificates.
@@ -114,6 +127,9 @@ func (r *round) setUp(ctx context.Context) error {
 	}
 	other, err := botanist.ReadSeed(ctx, r.options.Garden, r.peer)
 	if err != nil {
+		return err
+	}
+	if r.needs, err = r.Prober.needs(ctx, own, other.Name); err != nil {
 		return err
 	}
 	r.stage, err = newStage(r.Prober, r.peer, exposure.Values{
@@ -140,15 +156,15 @@ func roleOf(own, other string) steps.Role {
 func (r *round) announce(ctx context.Context) error {
 	return r.write(ctx, func(_ *gardencorev1beta1.Seed, probes *seedfacts.Probes) error {
 		connection := probes.To(r.peer)
-		connection.Round = &seedfacts.ProbeRound{Began: r.began, Authority: r.stage.authority()}
+		connection.Round = &seedfacts.ProbeRound{Began: r.began, Authority: r.stage.authority(), Needs: r.needs}
 		probes.Set(connection)
 		return nil
 	})
 }
 
-// awaitPeer waits until the other side has announced itself, and returns its authority.
-func (r *round) awaitPeer(ctx context.Context) (string, error) {
-	var authority string
+// awaitPeer waits until the other side has announced itself, and returns what it has announced.
+func (r *round) awaitPeer(ctx context.Context) (seedfacts.ProbeRound, error) {
+	var theirs seedfacts.ProbeRound
 	err := r.until(ctx, joinPatience, func(ctx context.Context) error {
 		seen, err := r.seenBy(ctx, r.peer)
 		switch {
@@ -157,10 +173,10 @@ func (r *round) awaitPeer(ctx context.Context) (string, error) {
 		case seen.Round == nil:
 			return fmt.Errorf("the agent of seed %s has not taken part within %s", r.peer, joinPatience)
 		}
-		authority = seen.Round.Authority
+		theirs = *seen.Round
 		return nil
 	})
-	return authority, err
+	return theirs, err
 }
 
 // awaitReady waits until the pods in this seed are ready, and returns what keeps them.

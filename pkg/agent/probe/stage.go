@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
+	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/answer"
 )
@@ -68,6 +69,8 @@ type stage struct {
 	values   exposure.Values
 	exposure exposure.Interface
 	ca, leaf *secretsutils.Certificate
+	// needs are what room is looked for in this seed for.
+	needs []seedfacts.Need
 }
 
 // newStage makes the certificates of a round.
@@ -144,6 +147,11 @@ func (s *stage) deploy(ctx context.Context, peerAuthority string) error {
 			return fmt.Errorf("failed to create %T %s: %w", object, client.ObjectKeyFromObject(object), err)
 		}
 	}
+	for _, statefulSet := range s.placeholders() {
+		if err := s.options.SeedClient.Create(ctx, statefulSet); err != nil {
+			return fmt.Errorf("failed to create StatefulSet %s: %w", client.ObjectKeyFromObject(statefulSet), err)
+		}
+	}
 	return s.exposure.Deploy(ctx)
 }
 
@@ -169,21 +177,12 @@ func AnswererLabels() map[string]string {
 }
 
 func (s *stage) answerer() *appsv1.StatefulSet {
-	container := corev1.Container{
-		Name: "answer", Image: s.options.RelayImage,
-		Args: []string{"answer", "--tls=" + mountPathTLS, fmt.Sprintf("--port=%d", naming.PortClient),
-			fmt.Sprintf("--health-port=%d", healthPort)},
-		Ports: []corev1.ContainerPort{
-			{Name: "client", ContainerPort: naming.PortClient, Protocol: corev1.ProtocolTCP},
-			{Name: "health", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP},
+	container := s.idle()
+	container.Resources = corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("48Mi"),
 		},
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{
-				corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("48Mi"),
-			},
-			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
-		},
-		VolumeMounts: []corev1.VolumeMount{{Name: "tls", MountPath: mountPathTLS, ReadOnly: true}},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 	}
 	statefulSet := &appsv1.StatefulSet{ObjectMeta: s.meta(naming.EtcdName(etcdRole))}
 	statefulSet.Spec = appsv1.StatefulSetSpec{
@@ -197,6 +196,20 @@ func (s *stage) answerer() *appsv1.StatefulSet {
 		},
 	}
 	return statefulSet
+}
+
+// idle is a container that answers, if somebody asks.
+func (s *stage) idle() corev1.Container {
+	return corev1.Container{
+		Name: "answer", Image: s.options.RelayImage,
+		Args: []string{"answer", "--tls=" + mountPathTLS, fmt.Sprintf("--port=%d", naming.PortClient),
+			fmt.Sprintf("--health-port=%d", healthPort)},
+		Ports: []corev1.ContainerPort{
+			{Name: "client", ContainerPort: naming.PortClient, Protocol: corev1.ProtocolTCP},
+			{Name: "health", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP},
+		},
+		VolumeMounts: []corev1.VolumeMount{{Name: "tls", MountPath: mountPathTLS, ReadOnly: true}},
+	}
 }
 
 // ready returns what is not ready yet.
@@ -214,7 +227,10 @@ func (s *stage) ready(ctx context.Context) error {
 			return fmt.Errorf("StatefulSet %s is not ready: %w", name, err) //nolint:staticcheck // A kind.
 		}
 	}
-	return exposure.CheckRecord(ctx, s.options.SeedClient, s.values)
+	if err := exposure.CheckRecord(ctx, s.options.SeedClient, s.values); err != nil {
+		return err
+	}
+	return s.checkRoom(ctx)
 }
 
 // question returns how the other side is asked.

@@ -46,7 +46,11 @@ func ofPod(pod *corev1.Pod) []string {
 	var out []string
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-			out = append(out, fmt.Sprintf("no node takes pod %s: %s", pod.Name, condition.Message))
+			what := ""
+			if need, ofRoom := pod.Labels[LabelRoom]; ofRoom {
+				what = fmt.Sprintf(", which requests as much as one of %s", need)
+			}
+			out = append(out, fmt.Sprintf("no node takes pod %s%s: %s", pod.Name, what, condition.Message))
 		}
 	}
 	for _, status := range pod.Status.ContainerStatuses {

@@ -37,6 +37,9 @@ type ConnectionProbe struct {
 	Clock clock.Clock
 	// DryRun says whether the agents are asked; if not, what would be written is told, and nothing is waited for.
 	DryRun DryRun
+	// Shoot is the shoot for whose control plane room is looked for in the destination; nothing is looked for if it is
+	// empty.
+	Shoot client.ObjectKey
 	// Out is where it says what it waits for.
 	Out io.Writer
 }
@@ -63,8 +66,11 @@ func (p ConnectionProbe) Do(ctx context.Context, source, destination string) err
 		if err != nil {
 			return err
 		}
-		write, err := steerer.annotate(ctx, seed, map[string]string{
-			seedfacts.ProbeRequest(other): asked.UTC().Format(time.RFC3339)})
+		annotations := map[string]string{seedfacts.ProbeRequest(other): asked.UTC().Format(time.RFC3339)}
+		if own == source && p.Shoot != (client.ObjectKey{}) {
+			annotations[seedfacts.RoomRequest(other)] = p.Shoot.String()
+		}
+		write, err := steerer.annotate(ctx, seed, annotations)
 		if err != nil {
 			return err
 		}

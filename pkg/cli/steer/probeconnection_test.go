@@ -96,6 +96,20 @@ var _ = Describe("ConnectionProbe", func() {
 			"2026-11-25T12:00:00Z"))
 	})
 
+	It("should name the shoot on its own seed, for which room is looked for in the other one", func() {
+		clk.work = func() {
+			has("seed-b", "seed-a", clk.Now())
+			has("seed-a", "seed-b", clk.Now())
+		}
+		Expect(run()).To(Succeed())
+		Expect(seed("seed-a").Annotations).NotTo(HaveKey("room.livecpm.gardener.cloud/seed-b"))
+		Expect(steer.ConnectionProbe{Client: garden, Clock: clk, Out: out,
+			Shoot: client.ObjectKey{Namespace: "garden-demo", Name: "live"}}.Do(ctx, "seed-a", "seed-b")).To(Succeed())
+		Expect(seed("seed-a").Annotations).To(HaveKeyWithValue("room.livecpm.gardener.cloud/seed-b",
+			"garden-demo/live"))
+		Expect(seed("seed-b").Annotations).NotTo(HaveKey(HavePrefix("room.livecpm")))
+	})
+
 	It("should fail when the agents do not complete it, and name those without a result", func() {
 		clk.work = func() {}
 		Expect(run()).To(MatchError("the probe of the connection timed out after 15m0s: waited for a result from " +

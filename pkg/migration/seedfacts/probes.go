@@ -6,11 +6,13 @@ package seedfacts
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -21,6 +23,11 @@ const (
 	// the connection to that seed. The value is the time of the request (RFC 3339). An operator sets it on both Seeds
 	// (kubectl livecpm plan --probe), and the agents remove it.
 	requestPrefix = "probe.livecpm.gardener.cloud/"
+
+	// roomPrefix and the name of another seed are the key of an annotation on a Seed that names the shoot, as
+	// namespace/name, for whose control plane a probe is to look for room in that seed. An operator sets it on the Seed
+	// of the shoot, together with the request for the probe.
+	roomPrefix = "room.livecpm.gardener.cloud/"
 
 	// RequestMaxAge is how long a request for a probe counts.
 	RequestMaxAge = 15 * time.Minute
@@ -51,6 +58,69 @@ type ProbeRound struct {
 	// Authority is the certificate of the authority by which the other side knows this one, in PEM form. Its key is
 	// made for this round, and never leaves the memory of the agent.
 	Authority string `json:"authority"`
+	// Needs are what the pods of the largest control plane request that waits to move to the other seed, in the order
+	// of their names. The agent of that seed looks for room for them.
+	Needs []Need `json:"needs,omitempty"`
+}
+
+// Need is what the pods of one StatefulSet or Deployment of a control plane request.
+type Need struct {
+	// Name is the name of the StatefulSet or Deployment.
+	Name string `json:"name"`
+	// Pods is how many pods there are.
+	Pods int32 `json:"pods"`
+	// CPU and Memory are what each of them requests.
+	CPU    resource.Quantity `json:"cpu"`
+	Memory resource.Quantity `json:"memory"`
+	// Apart are the keys of the topology, such as that of zones, over which the pods have to be spread.
+	Apart []string `json:"apart,omitempty"`
+}
+
+// Bounds of what one seed may ask another one to look for room for. Real control planes need far less.
+const (
+	maxNeeds = 50
+	maxPods  = 10
+)
+
+// CheckNeeds returns an error if somebody asks for more room than a control plane can need.
+func CheckNeeds(needs []Need) error {
+	if len(needs) > maxNeeds {
+		return fmt.Errorf("room for %d kinds of pods is asked for, at most %d are permitted", len(needs), maxNeeds)
+	}
+	for _, need := range needs {
+		if need.Pods < 1 || need.Pods > maxPods {
+			return fmt.Errorf("room for %d pods of %s is asked for, 1 to %d are permitted", need.Pods, need.Name,
+				maxPods)
+		}
+	}
+	return nil
+}
+
+// Room is what all pods of a control plane request together.
+type Room struct {
+	// Pods is how many pods there are, CPU and Memory what they request.
+	Pods   int32             `json:"pods"`
+	CPU    resource.Quantity `json:"cpu"`
+	Memory resource.Quantity `json:"memory"`
+}
+
+// RoomOf returns what the needs are together.
+func RoomOf(needs []Need) Room {
+	var out Room
+	for _, need := range needs {
+		out.Pods += need.Pods
+		for range need.Pods {
+			out.CPU.Add(need.CPU)
+			out.Memory.Add(need.Memory)
+		}
+	}
+	return out
+}
+
+// String returns how many pods with how much CPU and memory there are.
+func (r Room) String() string {
+	return fmt.Sprintf("%d pods, %.2f CPU, %.1f GiB", r.Pods, r.CPU.AsApproximateFloat64(),
+		r.Memory.AsApproximateFloat64()/(1<<30))
 }
 
 // ProbeResult is what a probe has found out about the connection from one seed to another.
@@ -65,6 +135,9 @@ type ProbeResult struct {
 	Received int64 `json:"received,omitempty"`
 	// ClockSkew is how far the clock of the other seed's node is ahead; negative if it is behind.
 	ClockSkew metav1.Duration `json:"clockSkew,omitzero"`
+	// Room is what was found room for in this seed: the largest control plane that waited to move here; nil if none
+	// did.
+	Room *Room `json:"room,omitempty"`
 	// Problems say what a migration would fail at.
 	Problems []string `json:"problems,omitempty"`
 	// Unknown says what could not be found out.
@@ -117,6 +190,15 @@ func (p *Probes) Forget(now time.Time) bool {
 // ProbeRequest returns the annotation that asks for a probe of the connection to the seed.
 func ProbeRequest(seed string) string { return requestPrefix + seed }
 
+// RoomRequest returns the annotation that names the shoot for whose control plane a probe looks for room in the seed.
+func RoomRequest(seed string) string { return roomPrefix + seed }
+
+// RoomRequested returns the shoot, as namespace/name, for which the Seed asks that room be looked for in the other
+// one; empty if it asks for none.
+func RoomRequested(seed *gardencorev1beta1.Seed, other string) string {
+	return seed.Annotations[RoomRequest(other)]
+}
+
 // ProbeRequests returns the requests on the Seed that count, by the name of the other seed.
 func ProbeRequests(seed *gardencorev1beta1.Seed, now time.Time) map[string]time.Time {
 	out := map[string]time.Time{}
@@ -148,6 +230,13 @@ func DropRequests(seed *gardencorev1beta1.Seed, probes Probes, now time.Time) bo
 		}
 		delete(seed.Annotations, key)
 		dropped = true
+	}
+	for key := range seed.Annotations {
+		name, ok := strings.CutPrefix(key, roomPrefix)
+		if _, asked := seed.Annotations[ProbeRequest(name)]; ok && !asked {
+			delete(seed.Annotations, key)
+			dropped = true
+		}
 	}
 	return dropped
 }

@@ -85,6 +85,19 @@ var _ = Describe("Probes", func() {
 		Expect(seedfacts.DropRequests(s, seedfacts.Probes{Off: true}, now)).To(BeTrue(), "nobody answers it")
 	})
 
+	It("should drop the shoot that a request is about with the request", func() {
+		s := seed(map[string]string{
+			seedfacts.ProbeRequest("open"): now.Format(time.RFC3339), seedfacts.RoomRequest("open"): "garden-demo/live",
+			seedfacts.ProbeRequest("old"):  now.Add(-time.Hour).Format(time.RFC3339),
+			seedfacts.RoomRequest("old"):   "a/b",
+			seedfacts.RoomRequest("alone"): "c/d",
+		})
+		Expect(seedfacts.DropRequests(s, seedfacts.Probes{}, now)).To(BeTrue())
+		Expect(s.Annotations).To(And(HaveLen(2), HaveKey(seedfacts.ProbeRequest("open"))))
+		Expect(seedfacts.RoomRequested(s, "open")).To(Equal("garden-demo/live"))
+		Expect(seedfacts.RoomRequested(s, "alone")).To(BeEmpty())
+	})
+
 	It("should take nothing that was not measured for in order", func() {
 		Expect(resultAt(now).InOrder()).To(BeFalse())
 	})
