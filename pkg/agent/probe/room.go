@@ -38,7 +38,7 @@ const (
 )
 
 // small is what pods may request and be left out: they fit beside the others.
-var smallCPU, smallMemory = resource.MustParse("50m"), resource.MustParse("64Mi")
+var smallCPU, smallMemory = resource.MustParse("20m"), resource.MustParse("64Mi")
 
 // needs returns what the largest control plane requests that waits to move to the other seed; nothing if none waits. A
 // shoot that somebody asks about counts as one that waits.
