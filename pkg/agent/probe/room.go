@@ -118,7 +118,7 @@ func (p *Prober) needsOf(ctx context.Context, namespace string) ([]seedfacts.Nee
 // belongsTo returns the name of the StatefulSet or the Deployment of a pod, and whether the pod is one that the
 // destination is going to have as well.
 func belongsTo(pod *corev1.Pod) (string, bool) {
-	_, ofLivecpm := pod.Labels[exposure.LabelKey]
+	ofLivecpm := pod.Labels[exposure.LabelKey] == exposure.LabelValue
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	owner := metav1.GetControllerOf(pod)
 	if ofLivecpm || ended || pod.DeletionTimestamp != nil || owner == nil {

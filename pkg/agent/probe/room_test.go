@@ -37,6 +37,8 @@ func member(shoot, name, cpu, memory string) *corev1.Pod {
 				Name: name[:len(name)-2], UID: "u", Controller: new(true)}}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "etcd"}, {Name: "backup-restore"}}},
 	}
+	// As etcd-druid labels its pods.
+	pod.Labels = map[string]string{exposure.LabelKey: pod.OwnerReferences[0].Name}
 	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
 	return pod
