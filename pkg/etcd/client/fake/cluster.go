@@ -53,6 +53,17 @@ type Cluster struct {
 	removed []uint64
 	alarms  []etcdclient.Alarm
 	calls   []string
+	// zone tells where a member is, and cut says that no connection between two zones works.
+	zone func(etcdclient.Member) string
+	cut  bool
+	// elections says that a cluster without a leader waits for Elect.
+	elections bool
+	// version counts the changes. states and print are what Members and Fingerprint say, until the next one.
+	version int
+	states  []MemberState
+	print   string
+	// lost is how many committed entries a leader did not have when it was elected.
+	lost uint64
 
 	// OnRemove, if set, is called after a member was removed.
 	OnRemove func(etcdclient.Member)
@@ -80,6 +91,7 @@ func (c *Cluster) newID() uint64 { c.nextID++; return c.nextID }
 func (c *Cluster) AddLearner(peerURLs ...string) (uint64, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.changed()
 	for _, m := range c.members {
 		if slices.ContainsFunc(m.PeerURLs, func(url string) bool { return slices.Contains(peerURLs, url) }) {
 			return 0, ErrPeerURLExists
@@ -88,11 +100,11 @@ func (c *Cluster) AddLearner(peerURLs ...string) (uint64, error) {
 	if slices.ContainsFunc(c.members, func(m *member) bool { return m.Learner }) {
 		return 0, ErrTooManyLearners
 	}
-	if !c.hasQuorum() {
+	if !c.answers() {
 		return 0, ErrTimeout
 	}
 	// etcd wants every voter to be connected before it adds anybody.
-	if slices.ContainsFunc(c.members, func(m *member) bool { return !m.Learner && !m.up }) {
+	if slices.ContainsFunc(c.members, func(m *member) bool { return !m.Learner && !c.connected(m) }) {
 		return 0, etcdclient.ErrUnhealthy
 	}
 	m := &member{Member: etcdclient.Member{ID: c.newID(), PeerURLs: peerURLs, Learner: true}}
@@ -104,6 +116,7 @@ func (c *Cluster) AddLearner(peerURLs ...string) (uint64, error) {
 func (c *Cluster) Start(id uint64, name string) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.changed()
 	if m := c.byID(id); m != nil {
 		m.Name, m.up = name, true
 		c.elect()
@@ -115,6 +128,7 @@ func (c *Cluster) Start(id uint64, name string) {
 // as etcd does (membership.ValidateClusterAndAssignIDs).
 func (c *Cluster) Join(id uint64, name, initialCluster string) error {
 	c.lock.Lock()
+	c.changed()
 	local := map[string][]string{}
 	for entry := range strings.SplitSeq(initialCluster, ",") {
 		member, url, _ := strings.Cut(entry, "=")
@@ -149,12 +163,13 @@ func (c *Cluster) validate(local map[string][]string) error {
 	return nil
 }
 
-// CatchUp lets a learner reach the leader's log.
+// CatchUp lets a member reach the leader's log.
 func (c *Cluster) CatchUp(id uint64) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.changed()
 	if m := c.byID(id); m != nil {
-		m.synced = true
+		m.synced, m.behind = true, 0
 	}
 }
 
@@ -162,6 +177,7 @@ func (c *Cluster) CatchUp(id uint64) {
 func (c *Cluster) SetUp(name string, up bool) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.changed()
 	for _, m := range c.members {
 		if m.Name == name {
 			m.up = up
@@ -174,6 +190,7 @@ func (c *Cluster) SetUp(name string, up bool) {
 func (c *Cluster) RaiseAlarm(name, alarm string) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.changed()
 	for _, m := range c.members {
 		if m.Name == name {
 			c.alarms = append(c.alarms, etcdclient.Alarm{MemberID: m.ID, Type: alarm})
@@ -185,6 +202,7 @@ func (c *Cluster) RaiseAlarm(name, alarm string) {
 func (c *Cluster) SetDatabase(name string, size, inUse int64) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.changed()
 	for _, m := range c.members {
 		if m.Name == name {
 			m.dbSize, m.inUse = size, inUse
@@ -196,6 +214,7 @@ func (c *Cluster) SetDatabase(name string, size, inUse int64) {
 func (c *Cluster) SetPeerURLs(name string, peerURLs ...string) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.changed()
 	for _, m := range c.members {
 		if m.Name == name {
 			m.PeerURLs = peerURLs
@@ -207,6 +226,7 @@ func (c *Cluster) SetPeerURLs(name string, peerURLs ...string) {
 func (c *Cluster) SetBehind(name string, entries uint64) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.changed()
 	c.index = max(c.index, entries)
 	for _, m := range c.members {
 		if m.Name == name {
@@ -219,6 +239,7 @@ func (c *Cluster) SetBehind(name string, entries uint64) {
 func (c *Cluster) Commit(entries uint64) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.changed()
 	c.index += entries
 }
 
@@ -226,6 +247,7 @@ func (c *Cluster) Commit(entries uint64) {
 func (c *Cluster) SetTook(name string, took time.Duration) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.changed()
 	for _, m := range c.members {
 		if m.Name == name {
 			m.took = took
@@ -237,6 +259,7 @@ func (c *Cluster) SetTook(name string, took time.Duration) {
 func (c *Cluster) SetDefragmenting(name string, defragmenting bool) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.changed()
 	for _, m := range c.members {
 		if m.Name == name {
 			m.defragmenting = defragmenting
@@ -276,7 +299,7 @@ func (c *Cluster) Calls() []string {
 func (c *Cluster) List(context.Context) (etcdclient.Membership, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	if !c.hasQuorum() {
+	if !c.answers() {
 		return etcdclient.Membership{}, ErrTimeout
 	}
 	return c.membership(), nil
@@ -312,8 +335,12 @@ func (c *Cluster) Status(_ context.Context, member etcdclient.Member) (etcdclien
 	if m == nil || !m.up {
 		return etcdclient.Status{}, ErrDown
 	}
+	leader := c.leader
+	if !c.connected(m) {
+		leader = 0
+	}
 	status := etcdclient.Status{
-		ClusterID: c.id, MemberID: m.ID, LeaderID: c.leader, Learner: m.Learner, Version: "3.5.27",
+		ClusterID: c.id, MemberID: m.ID, LeaderID: leader, Learner: m.Learner, Version: "3.5.27",
 		DBSize: m.dbSize, DBSizeInUse: m.inUse, RaftIndex: c.index - m.behind, RaftAppliedIndex: c.index - m.behind,
 		Took: m.took,
 	}
@@ -328,6 +355,7 @@ func (c *Cluster) Status(_ context.Context, member etcdclient.Member) (etcdclien
 func (c *Cluster) SetHash(name string, hash uint32, compacted int64) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.changed()
 	for _, m := range c.members {
 		if m.Name == name {
 			m.hash, m.compacted = hash, compacted
@@ -350,7 +378,7 @@ func (c *Cluster) HashKV(_ context.Context, member etcdclient.Member, _ int64) (
 func (c *Cluster) Health(context.Context) error {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	if !c.hasQuorum() {
+	if !c.answers() {
 		return ErrTimeout
 	}
 	return nil
@@ -360,19 +388,21 @@ func (c *Cluster) Health(context.Context) error {
 func (c *Cluster) Promote(_ context.Context, id uint64) error {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.changed()
 	m := c.byID(id)
 	switch {
-	case !c.hasQuorum():
+	case !c.answers():
 		return ErrTimeout
 	case m == nil:
 		return etcdclient.ErrMemberNotFound
 	case !m.Learner:
 		return etcdclient.ErrNotLearner
-	case !m.up || !m.synced:
+	case !c.connected(m) || !m.synced:
 		return etcdclient.ErrLearnerNotReady
 	}
 	m.Learner = false
 	c.calls = append(c.calls, "promote "+m.Name)
+	c.elect()
 	return nil
 }
 
@@ -388,9 +418,10 @@ func (c *Cluster) Remove(_ context.Context, id uint64) error {
 func (c *Cluster) remove(id uint64) (etcdclient.Member, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.changed()
 	m := c.byID(id)
 	switch {
-	case !c.hasQuorum():
+	case !c.answers():
 		return etcdclient.Member{}, ErrTimeout
 	case m == nil || slices.Contains(c.removed, id):
 		return etcdclient.Member{}, etcdclient.ErrMemberNotFound
@@ -405,12 +436,12 @@ func (c *Cluster) remove(id uint64) (etcdclient.Member, error) {
 			if other.ID != id && other.Name != "" {
 				started++
 			}
-			if other.up {
+			if c.connected(other) {
 				up++
 			}
 		}
 		// The members that stay must have a quorum among themselves; a member that is down takes nothing away.
-		if started < (voters-1)/2+1 || (m.up && up-1 < 1+(voters-1)/2) {
+		if started < (voters-1)/2+1 || (c.connected(m) && up-1 < 1+(voters-1)/2) {
 			return etcdclient.Member{}, etcdclient.ErrUnhealthy
 		}
 	}
@@ -426,9 +457,10 @@ func (c *Cluster) remove(id uint64) (etcdclient.Member, error) {
 func (c *Cluster) UpdatePeerURLs(_ context.Context, id uint64, peerURLs []string) error {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.changed()
 	m := c.byID(id)
 	switch {
-	case !c.hasQuorum():
+	case !c.answers():
 		return ErrTimeout
 	case m == nil:
 		return etcdclient.ErrMemberNotFound
@@ -449,6 +481,7 @@ func (c *Cluster) UpdatePeerURLs(_ context.Context, id uint64, peerURLs []string
 func (c *Cluster) MoveLeader(_ context.Context, leader etcdclient.Member, to uint64) error {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.changed()
 	asked, target := c.byID(leader.ID), c.byID(to)
 	switch {
 	case asked == nil || !asked.up:
@@ -457,10 +490,11 @@ func (c *Cluster) MoveLeader(_ context.Context, leader etcdclient.Member, to uin
 		return etcdclient.ErrNotLeader
 	case target == nil || target.Learner:
 		return etcdclient.ErrBadTransferee
-	case !target.up:
+	case !c.connected(target):
 		return ErrTimeout
 	}
-	c.leader = to
+	// Raft sends the rest of the log before it moves leadership.
+	c.leader, target.behind = to, 0
 	c.calls = append(c.calls, fmt.Sprintf("move leadership %s -> %s", asked.Name, target.Name))
 	return nil
 }
@@ -469,7 +503,7 @@ func (c *Cluster) MoveLeader(_ context.Context, leader etcdclient.Member, to uin
 func (c *Cluster) Alarms(context.Context) ([]etcdclient.Alarm, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	if !c.hasQuorum() {
+	if !c.answers() {
 		return nil, ErrTimeout
 	}
 	return slices.Clone(c.alarms), nil
@@ -496,35 +530,4 @@ func (c *Cluster) byID(id uint64) *member {
 		}
 	}
 	return nil
-}
-
-func (c *Cluster) hasQuorum() bool {
-	up, voters := 0, 0
-	for _, m := range c.members {
-		if m.Learner {
-			continue
-		}
-		voters++
-		if m.up {
-			up++
-		}
-	}
-	return voters > 0 && up >= voters/2+1
-}
-
-// elect keeps the leader while it is up and has a quorum, and takes the first voter that is up otherwise.
-func (c *Cluster) elect() {
-	if !c.hasQuorum() {
-		c.leader = 0
-		return
-	}
-	if m := c.byID(c.leader); m != nil && m.up && !m.Learner {
-		return
-	}
-	for _, m := range c.members {
-		if m.up && !m.Learner {
-			c.leader = m.ID
-			return
-		}
-	}
 }
