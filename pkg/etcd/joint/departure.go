@@ -71,6 +71,13 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, seen Observation,
 		return j.scale(ctx, etcdRole, replicaChange{replicas, without}, d)
 	}
 
+	// A member that works although its StatefulSet gives its pod up has become one since, or the controller is slow.
+	// The quorum may need it by now.
+	if victim.Healthy {
+		if err := d.mayStop(seen, victim); err != nil {
+			return waiting(steps.ReasonQuorumAtRisk, "%s", err), nil
+		}
+	}
 	// It repeats what an interruption may have kept from being done.
 	gone, err := j.endPod(ctx, pod)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
@@ -50,8 +51,16 @@ func (j *Joint) WithdrawNext(ctx context.Context, etcdRole string) (Progress, er
 	}
 
 	// Once a member of the source has been removed there is no way back, whatever the Shoot says by now. One that joins
-	// again after a loss of its data is missing for a moment.
+	// again after a loss of its data is missing for a moment. That moment would last if the member that was stopped
+	// last stayed in the list: etcd adds nobody beside a voter that is not connected, and no second learner.
 	if left := len(seen.Members.On(quorum.Source)); left < naming.MembersPerSeed {
+		stopped, err := j.hasStopped(ctx, etcdRole, seen.Members.RemovalOrder(quorum.Destination)[0])
+		if err != nil {
+			return Progress{}, err
+		}
+		if stopped {
+			return j.takeAway(ctx, etcdRole, seen, d)
+		}
 		return waiting(steps.ReasonQuorumAtRisk,
 			"the source has %d of %d members, and without the others it cannot be "+
 				"what it was: %s", left, naming.MembersPerSeed, seen.Summary()), nil
@@ -65,6 +74,19 @@ func (j *Joint) WithdrawNext(ctx context.Context, etcdRole string) (Progress, er
 		return waiting(d.reason, "leadership moves back to the source"), nil
 	}
 	return j.takeAway(ctx, etcdRole, seen, d)
+}
+
+// hasStopped reports whether the member does not answer because its pod was taken away before: its StatefulSet does not
+// want it any more.
+func (j *Joint) hasStopped(ctx context.Context, etcdRole string, member quorum.Member) (bool, error) {
+	if member.Healthy {
+		return false, nil
+	}
+	statefulSet, err := j.getStatefulSet(ctx, etcdRole)
+	if err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return int(ptr.Deref(statefulSet.Spec.Replicas, 1)) <= member.Ordinal, nil
 }
 
 func mayWithdraw(seen Observation, victim quorum.Member) error { return seen.Members.Remove(victim.ID) }

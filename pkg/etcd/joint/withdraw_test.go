@@ -11,10 +11,13 @@ import (
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	fakecluster "github.com/livecpm/livecpm/pkg/etcd/client/fake"
 	. "github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -70,6 +73,59 @@ var _ = Describe("Withdraw", func() {
 		Expect(s.happened()).To(ContainElement("scaled etcd-main to 1"))
 		Expect(s.clusters["main"].Names()).To(ContainElement("seed-b-etcd-main-0"))
 	})
+
+	It("should not stop a pod that became a voter after its StatefulSet gave it up, if the quorum needs it", func() {
+		s.joinDestination("main", 1)
+		statefulSet := &appsv1.StatefulSet{}
+		Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main"}, statefulSet)).To(Succeed())
+		statefulSet.Spec.Replicas = new(int32(0))
+		Expect(s.client.Update(ctx, statefulSet)).To(Succeed())
+		s.clusters["main"].SetUp("seed-a-etcd-main-1", false)
+
+		progress, err := j.WithdrawNext(ctx, "main")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Reason).To(Equal(steps.ReasonQuorumAtRisk))
+		Expect(s.deletions()).To(BeEmpty(), "two of four voters would be left")
+
+		s.clusters["main"].SetUp("seed-a-etcd-main-1", true)
+		_, err = j.WithdrawNext(ctx, "main")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(s.deletions()).To(ContainElement(HaveField("Pod", "etcd-main-0")))
+	})
+
+	DescribeTable("should remove a member that it has stopped, so that one of the source without data can join again",
+		func(join func(), refused error) {
+			join()
+			for !slices.Contains(s.happened(), "scaled etcd-main to 1") {
+				_, err := j.WithdrawNext(ctx, "main")
+				Expect(err).NotTo(HaveOccurred())
+			}
+			cluster, lost := s.clusters["main"], memberName("seed-a", "main", 1)
+			cluster.SetUp(lost, false)
+			list, err := cluster.List(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			for _, member := range list.Members {
+				if member.Name == lost {
+					Expect(cluster.Remove(ctx, member.ID)).To(Succeed())
+				}
+			}
+			_, err = cluster.AddLearner(peerURL(steps.Source, "main")(lost))
+			Expect(err).To(MatchError(refused))
+
+			progress, err := j.WithdrawNext(ctx, "main")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(progress.Done).To(BeFalse())
+			Expect(cluster.Names()).To(ConsistOf("seed-a-etcd-main-0", "seed-a-etcd-main-2", "seed-b-etcd-main-0"))
+			_, err = cluster.AddLearner(peerURL(steps.Source, "main")(lost))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(s.happened()).NotTo(ContainElement("scaled etcd-main to 0"))
+		},
+		Entry("a learner", func() {
+			s.joinDestination("main", 1)
+			s.addLearner("main", 1)
+		}, fakecluster.ErrTooManyLearners),
+		Entry("a voter", func() { s.joinDestination("main", 2) }, etcdclient.ErrUnhealthy),
+	)
 
 	It("should transfer leadership back first", func() {
 		s.joinDestination("main", 2)
