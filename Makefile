@@ -137,6 +137,12 @@ test-busy: ## Run the unit and integration tests ten times (ROUNDS=) while every
 fuzz: ## Fuzz what reads from strangers: every target for FUZZTIME (1m), FUZZ= chooses
 	FUZZTIME='$(FUZZTIME)' FUZZ='$(FUZZ)' hack/fuzz.sh
 
+# What is searched, and how to read what is found: docs/development/search.md.
+.PHONY: test-search
+test-search: ## Search what the agents do in every order of events (BOUND=20000 states of each world, SCHEDULES=100000 random ones of SEED=1); SCHEDULE=NUMBER or REPLAY=FILE repeats one
+	BOUND='$(or $(BOUND),20000)' SCHEDULES='$(or $(SCHEDULES),100000)' SEED='$(SEED)' SCHEDULE='$(SCHEDULE)' REPLAY='$(abspath $(REPLAY))' \
+		$(GO) test -vet=off -count=1 -v -timeout 0 ./test/search/... -ginkgo.v $(if $(SCHEDULE)$(REPLAY),-ginkgo.focus 'should be replayed')
+
 .PHONY: bench-drain
 bench-drain: setup-test ## Drain 3 of 20 seeds with 2,000 shoots in a real garden-apiserver with simulated agents, and report what it costs
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/livecpm-controller-manager

@@ -24,20 +24,22 @@ type Bounds struct {
 
 // Result is what an exploration has found.
 type Result struct {
-	// States is how many different states there are, Moves how many events led to one, and Depth how many events lead to
-	// the farthest one at least.
+	// States is how many different states there are, Moves how many events led to one, and Depth how many events lead
+	// to the farthest one at least.
 	States, Moves, Depth int
 	// Unexpanded is how many states were not looked beyond because of the bounds. Zero means that these are all states.
 	Unexpanded int
 	// Goals is how many states are a goal, by its name.
 	Goals map[string]int
-	// Asks is in how many states that have no way to a goal a person is asked for something, by what that is.
-	Asks map[string]int
-	// Stuck is how many states have no way to a goal without a person. In all of them, or after them, a person is asked
-	// for something.
+	// Stuck is how many states have no way to a goal without a person. Each leads to states that nothing leads away
+	// from but a fault, one state or several that follow each other, and there a person is asked for something.
 	Stuck int
-	// Found is the state that must not be to which the fewest events lead: one with a violation, or one without a way to
-	// any end. Nil if there is none.
+	// Asks is what a person is asked for there, and in how many of these states.
+	Asks map[string]int
+	// Examples are shortest schedules to one of these states, by what a person is asked for.
+	Examples map[string]Schedule
+	// Found is the state that must not be to which the fewest events lead: one with a violation, or one without a way
+	// to any end. Nil if there is none.
 	Found *Counterexample
 }
 
@@ -55,7 +57,7 @@ func (r Result) String() string {
 	}
 	fmt.Fprintf(&out, "\n%d states have no way to such an end without a person", r.Stuck)
 	for _, asked := range slices.Sorted(maps.Keys(r.Asks)) {
-		fmt.Fprintf(&out, "\n  asked in %d of them: %s", r.Asks[asked], asked)
+		fmt.Fprintf(&out, "\n  asked in %d where these end: %s", r.Asks[asked], asked)
 	}
 	return out.String()
 }
@@ -107,11 +109,11 @@ type successor struct {
 }
 
 // Explore goes through all states that follow from the start, breadth first. It ends with the first violation.
-// Otherwise it then looks, from every state, for a way to an end on which no fault happens. A state at the bounds counts
-// as one that has such a way. The error is that of a world that refuses an action that it has named.
+// Otherwise it then looks, from every state, for a way to an end on which no fault happens. A state at the bounds
+// counts as one that has such a way. The error is that of a world that refuses an action that it has named.
 func Explore(start World, bounds Bounds) (Result, error) {
 	e := &exploration{bounds: bounds, known: map[digest]int32{},
-		result: Result{Goals: map[string]int{}, Asks: map[string]int{}}}
+		result: Result{Goals: map[string]int{}, Asks: map[string]int{}, Examples: map[string]Schedule{}}}
 	e.add(digestOf(start.Key()), node{parent: -1, goal: start.Goal()})
 	frontier := []open{{0, start}}
 	for len(frontier) > 0 && e.result.Found == nil {
@@ -238,20 +240,89 @@ func (e *exploration) schedule(index int32) Schedule {
 // judge looks from every state for a way to an end.
 func (e *exploration) judge() {
 	ends := e.reaching(func(n node) bool { return n.goal != "" || !n.expanded })
-	asking := e.reaching(func(n node) bool { return len(n.asks) > 0 })
+	component, final := e.components()
+	asking := map[int32]bool{}
 	for i, n := range e.nodes {
 		if ends[i] {
 			continue
 		}
 		e.result.Stuck++
-		for _, asked := range n.asks {
-			e.result.Asks[asked]++
+		if !final[component[i]] {
+			continue
 		}
-		if !asking[i] && e.result.Found == nil {
-			e.result.Found = &Counterexample{Schedule: e.schedule(int32(i)), // #nosec G115 -- The index of a node.
-				Problem: "no way leads from here to an end, and nobody is asked for anything"}
+		for _, asked := range n.asks {
+			asking[component[i]] = true
+			if e.result.Asks[asked]++; e.result.Asks[asked] == 1 {
+				e.result.Examples[asked] = e.schedule(int32(i)) // #nosec G115 -- The index of a node.
+			}
 		}
 	}
+	for i := range e.nodes {
+		if !ends[i] && final[component[i]] && !asking[component[i]] {
+			e.result.Found = &Counterexample{Schedule: e.schedule(int32(i)), // #nosec G115 -- The index of a node.
+				Problem: "no way leads from here to an end, and nobody is asked for anything"}
+			return
+		}
+	}
+}
+
+// components returns, by the index of a state, a number that it shares with those to and from which there are ways
+// without a fault, and which numbers are those of states that no such way leads away from. It is Tarjan's algorithm, on
+// the ways turned round: the components are the same.
+func (e *exploration) components() (component []int32, final map[int32]bool) {
+	type visit struct{ state, next int32 }
+	var (
+		order, low     = make([]int32, len(e.nodes)), make([]int32, len(e.nodes))
+		path           []visit
+		stack          []int32
+		counter, count int32
+	)
+	component, final = make([]int32, len(e.nodes)), map[int32]bool{}
+	enter := func(state int32) {
+		counter++
+		order[state], low[state] = counter, counter
+		stack, path = append(stack, state), append(path, visit{state, 0})
+	}
+	for start := range e.nodes {
+		if order[start] == 0 {
+			enter(int32(start)) // #nosec G115 -- The index of a node.
+		}
+		for len(path) > 0 {
+			here := &path[len(path)-1]
+			state := here.state
+			if int(here.next) < len(e.before[state]) {
+				to := e.before[state][here.next]
+				here.next++
+				if order[to] == 0 {
+					enter(to)
+				} else if component[to] == 0 {
+					low[state] = min(low[state], order[to])
+				}
+				continue
+			}
+			path = path[:len(path)-1]
+			if len(path) > 0 {
+				parent := path[len(path)-1].state
+				low[parent] = min(low[parent], low[state])
+			}
+			if low[state] == order[state] {
+				count++
+				final[count] = true
+				for component[state] == 0 {
+					component[stack[len(stack)-1]] = count
+					stack = stack[:len(stack)-1]
+				}
+			}
+		}
+	}
+	for to, sources := range e.before {
+		for _, from := range sources {
+			if component[from] != component[to] {
+				final[component[from]] = false
+			}
+		}
+	}
+	return component, final
 }
 
 // reaching returns, by the index of a state, whether a way without a fault leads from it to one that is wanted.

@@ -17,7 +17,7 @@ type Walks struct {
 	Events int
 	// Faults is how likely each of them is a fault, if one may happen.
 	Faults float64
-	// Calm is after how many events without any fault an end must be there.
+	// Calm is how many rounds without any fault may follow. In a round everything that may happen does, in any order.
 	Calm int
 }
 
@@ -31,48 +31,90 @@ type End struct {
 	Asks []string
 }
 
-// Walk goes through the random schedule with the number. First faults happen among other events. After that nothing
-// but other events happens, each as likely as any other, and an end has to be there after Calm of them: a goal, or a
-// state in which an event lets a person be asked for something. The error is a Counterexample.
+// walk is a random schedule under way.
+type walk struct {
+	Walks
+
+	number uint64
+	random *rand.Rand
+	world  World
+	end    End
+}
+
+// Walk goes through the random schedule with the number. First faults happen among other events. Then come rounds
+// without a fault, until one changes nothing, and an end has to be there: a goal, or a state in which an event lets a
+// person be asked for something. The error is a Counterexample.
 func (w Walks) Walk(start World, number uint64) (End, error) {
-	var (
-		random = rand.New(rand.NewPCG(w.Seed, number)) // #nosec G404 -- Repeatable on purpose.
-		world  = start.Clone()
-		end    End
-	)
-	for i := range w.Events + w.Calm {
-		if end.Goal = world.Goal(); end.Goal != "" {
-			return end, nil
-		}
-		actions := world.Actions()
-		if i >= w.Events {
-			actions = withoutFaults(actions)
-		}
-		action, ok := w.choose(random, actions)
+	at := &walk{Walks: w, number: number, world: start.Clone(),
+		random: rand.New(rand.NewPCG(w.Seed, number))} // #nosec G404 -- Repeatable on purpose.
+	for range w.Events {
+		action, ok := w.choose(at.random, at.world.Actions())
 		if !ok {
 			break
 		}
-		end.Schedule = append(end.Schedule, action)
-		if err := world.Do(action); err != nil {
-			return end, fmt.Errorf("failed to do event %d of schedule %d, %q: %w", i+1, number, action, err)
-		}
-		if problem := world.Violation(); problem != "" {
-			return end, &Counterexample{Schedule: end.Schedule, Problem: problem}
+		if err := at.do(action); err != nil {
+			return at.end, err
 		}
 	}
-	if end.Goal = world.Goal(); end.Goal != "" {
-		return end, nil
-	}
-	for _, s := range successorsOf(world) {
-		if s.err == nil && !s.action.Fault && s.asks != "" && !slices.Contains(end.Asks, s.asks) {
-			end.Asks = append(end.Asks, s.asks)
+	for range w.Calm {
+		before := at.world.Key()
+		if err := at.round(); err != nil {
+			return at.end, err
+		}
+		if at.world.Key() == before {
+			break
 		}
 	}
-	if len(end.Asks) == 0 {
-		return end, &Counterexample{Schedule: end.Schedule, Problem: fmt.Sprintf(
-			"no end is there after %d events without a fault, and nobody is asked for anything", w.Calm)}
+	return at.end, at.judge()
+}
+
+// round lets each event happen that is no fault and may happen, once.
+func (w *walk) round() error {
+	actions := withoutFaults(w.world.Actions())
+	w.random.Shuffle(len(actions), func(i, j int) { actions[i], actions[j] = actions[j], actions[i] })
+	for _, action := range actions {
+		if !slices.Contains(w.world.Actions(), action) {
+			continue
+		}
+		if err := w.do(action.Name); err != nil {
+			return err
+		}
 	}
-	return end, nil
+	return nil
+}
+
+// do lets an event happen.
+func (w *walk) do(action string) error {
+	w.end.Schedule = append(w.end.Schedule, action)
+	if err := w.world.Do(action); err != nil {
+		return fmt.Errorf("failed to do event %d of schedule %d, %q: %w", len(w.end.Schedule), w.number, action, err)
+	}
+	if problem := w.world.Violation(); problem != "" {
+		return &Counterexample{Schedule: w.end.Schedule, Problem: problem}
+	}
+	return nil
+}
+
+// judge returns an error unless an end is there.
+func (w *walk) judge() error {
+	if w.end.Goal = w.world.Goal(); w.end.Goal != "" {
+		return nil
+	}
+	for _, action := range withoutFaults(w.world.Actions()) {
+		after := w.world.Clone()
+		if err := after.Do(action.Name); err != nil {
+			return fmt.Errorf("failed to do %q at the end of schedule %d: %w", action.Name, w.number, err)
+		}
+		if asks := after.Asks(); asks != "" && !slices.Contains(w.end.Asks, asks) {
+			w.end.Asks = append(w.end.Asks, asks)
+		}
+	}
+	slices.Sort(w.end.Asks)
+	if len(w.end.Asks) > 0 {
+		return nil
+	}
+	return &Counterexample{Schedule: w.end.Schedule,
+		Problem: "no end is there although all that may happen without a fault has, and nobody is asked for anything"}
 }
 
 // choose returns what happens next, and false if nothing can.

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// World is a state of what is explored, and what may happen in it. It must be deterministic: the same events in the same
-// order lead to states with the same keys.
+// World is a state of what is explored, and what may happen in it. It must be deterministic: the same events in the
+// same order lead to states with the same keys.
 type World interface {
 	// Key identifies the state. Two states with the same key must have the same future. Leave out what has no influence
 	// on it, such as times and random identifiers.
@@ -34,7 +34,8 @@ type World interface {
 type Action struct {
 	// Name identifies it among the actions of a state. Schedules consist of names.
 	Name string
-	// Fault says that it need not happen, and that nobody may rely on it: a loss, a cut, an election, a person's choice.
+	// Fault says that it need not happen, and that nobody may rely on it: a loss, a cut, an election, a person's
+	// choice.
 	Fault bool
 }
 
