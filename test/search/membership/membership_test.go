@@ -141,7 +141,7 @@ var many = Model{Losses: 2, Volumes: 2, Nodes: 2, Crashes: 3, Elections: 3, Cuts
 	Abort: true, Both: true}
 
 func walks(seed uint64) search.Walks {
-	return search.Walks{Seed: seed, Events: 30, Faults: 0.15, Calm: 60}
+	return search.Walks{Seed: seed, Events: 20, Faults: 0.2, Calm: 60}
 }
 
 // starts are where random schedules begin. Each world is for one caller.
