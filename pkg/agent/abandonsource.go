@@ -84,6 +84,15 @@ func (p *pass) publishAbandonment(ctx context.Context, message string) error {
 	return nil
 }
 
+// tellAbandonment says that the gate keeps the destination from an abandonment of the source. The condition of the step
+// is the source's, and people look at that of the next one while it speaks of an abandonment.
+func (p *pass) tellAbandonment(ctx context.Context, gateErr error) error {
+	if p.abandonsSource() {
+		return p.publishAbandonment(ctx, fmt.Sprintf("%s: %s", steps.ReasonGateNotInForce, gateErr))
+	}
+	return p.forgetAbandonment(ctx)
+}
+
 // forgetAbandonment lets the condition of the last step not speak any more of an abandonment that was taken back.
 func (p *pass) forgetAbandonment(ctx context.Context) error {
 	all := steps.Conditions(p.shoot)

@@ -5,6 +5,7 @@ package agent_test
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -93,6 +94,19 @@ var _ = Describe("Abandonment of the source", func() {
 		Expect(w.shoot().Status.SeedName).To(HaveValue(Equal(seedB)))
 		Expect(annotationsOf(w.shoot())).To(And(Not(HaveKey(steps.AnnotationAbandonSource)),
 			HaveKeyWithValue(steps.AnnotationLeftBehind, seedA)), "what is left outlives the migration")
+	})
+
+	It("should say that the gate keeps the destination from it, as long as that is asked for", func() {
+		ask()
+		w.gateErr = errors.New("the policy is not in force")
+		w.mustPass(seedB)
+		Expect(w.ran).NotTo(ContainElement(abandoned))
+		Expect(w.condition(last)).To(And(HaveField("Reason", "AbandoningSource"),
+			HaveField("Message", "GateNotInForce: the policy is not in force")))
+
+		w.change(func(s *gardencorev1beta1.Shoot) { delete(s.Annotations, steps.AnnotationAbandonSource) })
+		w.mustPass(seedB)
+		Expect(w.condition(last).Reason).To(Equal("Pending"))
 	})
 
 	It("should say what keeps the destination from it, in a condition of its own", func() {

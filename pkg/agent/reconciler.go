@@ -262,6 +262,9 @@ func (p *pass) run(ctx context.Context) (reconcile.Result, error) {
 	switch {
 	case gateErr != nil:
 		p.log.Error(gateErr, "Holding: the gate against the classic migration is not proved to be in force")
+		if err := p.tellAbandonment(ctx, gateErr); err != nil {
+			return reconcile.Result{}, err
+		}
 		return p.hold(ctx, steps.ReasonGateNotInForce, gateErr.Error())
 	case syncErr != nil:
 		return p.failed(ctx, steps.ReasonSyncFailed, syncErr)

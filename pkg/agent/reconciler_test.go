@@ -566,6 +566,22 @@ var _ = Describe("Reconciler", func() {
 	})
 
 	Describe("a pause", func() {
+		It("should also hold when it is requested while the agent is about to begin the step", func() {
+			w.goTo(second)
+			w.onStatusWrite = func(context.Context, client.Client) error {
+				w.onStatusWrite = nil
+				w.change(func(s *gardencorev1beta1.Shoot) {
+					s.Annotations[steps.AnnotationPauseBefore] = string(second)
+				})
+				return nil
+			}
+			w.mustPass(seedB)
+			Expect(w.ran).To(BeEmpty())
+			Expect(w.condition(second).Status).To(Equal(isUnknown), "the request was accepted before the step began")
+			w.mustPass(seedB)
+			Expect(w.condition(second).Reason).To(Equal("Paused"))
+		})
+
 		It("should hold before the named step until the annotation is gone", func() {
 			w.change(func(s *gardencorev1beta1.Shoot) { s.Annotations[steps.AnnotationPauseBefore] = string(second) })
 			w.goTo(second)

@@ -72,6 +72,9 @@ func (p *pass) publish(ctx context.Context, outcome steps.Outcome) error {
 		status, reason, message := conditions.Judge(p.Clock, old, p.step, said)
 		if !steps.Begun(old, p.step) && outcome.Reason.Hold() {
 			status = gardencorev1beta1.ConditionUnknown
+		} else if steps.PausedBefore(shoot, p.step) {
+			// The request came after the Shoot was read for this pass, and before this write: the step has not begun.
+			return errSuperseded
 		}
 		updated, err := conditions.Apply(p.Clock, old, conditions.Change{
 			Step: p.step, Role: p.role, Status: status,
