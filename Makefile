@@ -133,6 +133,10 @@ test-integration: setup-test ## Run the integration tests against a real kube-ap
 test-busy: ## Run the unit and integration tests ten times (ROUNDS=) while every processor is busy: what fails then needs a quiet machine
 	hack/busy.sh $(MAKE) --no-print-directory test ROUNDS=$(or $(ROUNDS),10)
 
+.PHONY: test-mutations
+test-mutations: ## Put deliberate faults into the product, one after the other, and fail if the specs miss one: FOCUS= chooses by name, SAMPLE=5 tries so many, chosen by the commit (COMMIT=)
+	$(GO) run ./test/mutations/cmd/mutate $(if $(FOCUS),--focus '$(FOCUS)') $(if $(SAMPLE),--sample '$(SAMPLE)' --commit "$(or $(COMMIT),$$(git rev-parse HEAD))")
+
 .PHONY: fuzz
 fuzz: ## Fuzz what reads from strangers: every target for FUZZTIME (1m), FUZZ= chooses
 	FUZZTIME='$(FUZZTIME)' FUZZ='$(FUZZ)' hack/fuzz.sh

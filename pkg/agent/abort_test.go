@@ -210,15 +210,32 @@ var _ = Describe("Abort", func() {
 		r := w.agent(seedB)
 		r.Clock = clock.RealClock{}
 		r.Config.SyncPeriod = &metav1.Duration{Duration: 5 * time.Millisecond}
+		// What accompanies the action proves the gate with every look that finds no reason to end it.
+		looks := make(chan struct{})
+		r.Gate = watched{w, func() {
+			select {
+			case looks <- struct{}{}:
+			default:
+			}
+		}}
+		ended := false
 		w.actions["destination step DestinationEtcdPeersJoined"] = func(
 			ctx context.Context, _ *migration.Migration,
 		) (steps.Outcome, error) {
 			request()
-			<-ctx.Done()
-			return steps.Outcome{}, ctx.Err()
+			for range 50 {
+				select {
+				case <-ctx.Done():
+					ended = true
+					return steps.Outcome{}, ctx.Err()
+				case <-looks:
+				}
+			}
+			return steps.Done("looked at fifty times and not ended"), nil
 		}
 		_, err := w.passOf(r)
 		Expect(err).NotTo(HaveOccurred())
+		Expect(ended).To(BeTrue())
 		Expect(w.condition(second).Reason).To(Equal("Started"), "what ends early says nothing of the step")
 		both(2)
 		Expect(w.condition(first).Reason).To(Equal("Aborted"))

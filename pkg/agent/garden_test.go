@@ -255,6 +255,18 @@ func (c *checks) Rival(ctx context.Context, shoot *gardencorev1beta1.Shoot) stri
 // Prove implements agent.Gate.
 func (w *world) Prove(context.Context, *gardencorev1beta1.Shoot) error { return w.gateErr }
 
+// watched is a gate that tells when it is to be proved.
+type watched struct {
+	agent.Gate
+	tell func()
+}
+
+// Prove implements agent.Gate.
+func (g watched) Prove(ctx context.Context, shoot *gardencorev1beta1.Shoot) error {
+	g.tell()
+	return g.Gate.Prove(ctx, shoot)
+}
+
 func (w *world) action(what string) migration.Action {
 	return migration.ActionFunc(func(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 		words := fmt.Sprintf("%s %s %s", m.Role, what, m.Step)

@@ -56,6 +56,12 @@ func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migra
 		d.kubeAPIServerGraph(m, start)); err != nil {
 		return steps.Outcome{}, err
 	}
+	return d.serve(ctx, m, start)
+}
+
+// serve waits until the kube-apiserver, which is rolled out and exposed, answers as it will to clients, and until that
+// of a shoot with workers reaches the nodes.
+func (d *destination) serve(ctx context.Context, m *migration.Migration, start *start) (steps.Outcome, error) {
 	if err := d.waitUntilServing(ctx, m, start.botanist); err != nil {
 		return steps.Outcome{}, err
 	}
@@ -129,7 +135,7 @@ func (d *destination) waitUntilServing(ctx context.Context, m *migration.Migrati
 		return err
 	}
 	return retry.UntilTimeout(ctx, d.Timings.PollInterval, time.Minute, func(ctx context.Context) (bool, error) {
-		if err := d.probe(ctx, m.Clock, b); err != nil {
+		if err := d.answers(ctx, m.Clock, b); err != nil {
 			return retry.MinorError(err)
 		}
 		return retry.Ok()

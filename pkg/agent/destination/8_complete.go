@@ -65,16 +65,12 @@ func (d *destination) complete(ctx context.Context, m *migration.Migration) (ste
 		if err := d.settle(ctx, m, b, published); err != nil {
 			return steps.Outcome{}, err
 		}
-		// The gardenlet restores from it.
-		if outcome, err := d.restorable(ctx, m.Shoot); err != nil || !outcome.Finished() {
+		if outcome, err := d.dateForGardenlet(ctx, m.Shoot); err != nil || !outcome.Finished() {
 			return outcome, err
-		}
-		if err := d.ShootStates.Date(ctx, m.Shoot); err != nil {
-			return steps.Outcome{}, err
 		}
 	}
 
-	return d.finish(ctx, m, b, facts.left)
+	return d.finish(ctx, m, b, facts)
 }
 
 // prepareRestoration makes the ShootState fit to restore from, for as long as attempts of this step may take. Of a
@@ -92,12 +88,12 @@ func (d *destination) prepareRestoration(ctx context.Context, m *migration.Migra
 
 // finish checks what has to be so before the shoot is handed over.
 func (d *destination) finish(
-	ctx context.Context, m *migration.Migration, b *botanist.Botanist, left *leftovers,
+	ctx context.Context, m *migration.Migration, b *botanist.Botanist, facts facts,
 ) (steps.Outcome, error) {
 	if err := m.Report(ctx, steps.ReasonHandingOver, "Checking the preconditions of the hand-over"); err != nil {
 		return steps.Outcome{}, err
 	}
-	if backups.Enabled(b) {
+	if facts.hasBackup {
 		if err := d.Backups.CheckHere(ctx, b); err != nil {
 			return steps.Outcome{}, err
 		}
@@ -108,8 +104,8 @@ func (d *destination) finish(
 		return steps.Waiting(d.Timings.PollInterval, steps.ReasonRollingEtcd,
 			"The etcds do not yet run with their ordinary specification: %s", missing), nil
 	}
-	concerns := []string{left.String()}
-	if backups.Enabled(b) {
+	concerns := []string{facts.left.String()}
+	if facts.hasBackup {
 		missing, err := d.waitUntilBackupsReported(ctx, m, b)
 		if err != nil {
 			return steps.Outcome{}, err

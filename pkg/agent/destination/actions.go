@@ -11,6 +11,7 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
+	"k8s.io/utils/clock"
 
 	"github.com/livecpm/livecpm/pkg/agent/backups"
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
@@ -60,6 +61,8 @@ type destination struct {
 	Options
 	// access returns access to the shoot through the gateway of this seed; see throughGateway.
 	access func(b *botanist.Botanist) (*shootAccess, error)
+	// answers returns an error unless the kube-apiserver here takes writes through the gateway; see probe.
+	answers func(ctx context.Context, clock clock.PassiveClock, b *botanist.Botanist) error
 	// alone returns an error unless clients are led to this seed and served there; see servesAlone.
 	alone func(ctx context.Context, m *migration.Migration) error
 }
@@ -71,7 +74,7 @@ func NewActions(options Options) (migration.Actions, error) {
 		return migration.Actions{}, err
 	}
 	d := &destination{Options: options}
-	d.access, d.alone = d.throughGateway, d.servesAlone
+	d.access, d.answers, d.alone = d.throughGateway, d.probe, d.servesAlone
 	return migration.Actions{
 		Steps: map[gardencorev1beta1.ConditionType]migration.Action{
 			gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined: migration.ActionFunc(d.joinPeers),

@@ -426,6 +426,32 @@ func Restorable(ctx context.Context, deps *Deps, m *migration.Migration) (steps.
 	return (&destination{Options: deps.Options()}).restorable(ctx, m.Shoot)
 }
 
+// DateForGardenlet does that for the gardenlet, which gets it when the shoot is handed over.
+func DateForGardenlet(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&destination{Options: deps.Options()}).dateForGardenlet(ctx, m.Shoot)
+}
+
+// DeployPlainEtcds begins to give the etcds their ordinary specification. It has no botanist to do it with.
+func DeployPlainEtcds(ctx context.Context, deps *Deps, m *migration.Migration) error {
+	return (&destination{Options: deps.Options()}).deployPlainEtcds(ctx, m, nil)
+}
+
+// Finish checks what has to be so before a shoot without backups is handed over.
+func Finish(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&destination{Options: deps.Options()}).finish(ctx, m, nil, facts{left: &leftovers{}})
+}
+
+// Serve ends the step of a shoot without workers whose kube-apiserver is rolled out. It answers as the function says.
+func Serve(
+	ctx context.Context, deps *Deps, m *migration.Migration, answers func(context.Context) error,
+) (steps.Outcome, error) {
+	d := &destination{Options: deps.Options()}
+	d.answers = func(ctx context.Context, _ clock.PassiveClock, _ *botanist.Botanist) error { return answers(ctx) }
+	return d.serve(ctx, m, &start{botanist: &botanist.Botanist{
+		Operation: &gardeneroperation.Operation{APIServerAddress: "10.0.0.7"},
+	}})
+}
+
 // PrepareRestoration does that at the beginning of the last step.
 func PrepareRestoration(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
 	return (&destination{Options: deps.Options()}).prepareRestoration(ctx, m)

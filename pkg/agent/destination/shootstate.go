@@ -37,6 +37,16 @@ func (d *destination) restorable(
 	return d.compared(ctx, shoot)
 }
 
+// dateForGardenlet makes the ShootState one of now, for the gardenlet to restore from after the hand-over. The outcome
+// is not finished as long as the ShootState is not fit for that.
+func (d *destination) dateForGardenlet(ctx context.Context, shoot *gardencorev1beta1.Shoot) (steps.Outcome, error) {
+	outcome, err := d.restorable(ctx, shoot)
+	if err != nil || !outcome.Finished() {
+		return outcome, err
+	}
+	return outcome, d.ShootStates.Date(ctx, shoot)
+}
+
 // compared returns a finished outcome if the ShootState is what was taken.
 func (d *destination) compared(ctx context.Context, shoot *gardencorev1beta1.Shoot) (steps.Outcome, error) {
 	switch err := d.ShootStates.Compare(ctx, shoot); {

@@ -71,6 +71,33 @@ var _ = Describe("The ShootState in the destination", func() {
 		Entry("not when an operator accepts it", shootstate.TakenAccepted, false),
 	)
 
+	It("should keep the kube-apiserver from being rolled out while it is not what was taken", func() {
+		stored(`{"machines":1}`, now)
+		outcome, err := destination.StartKubeAPIServer(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Finished()).To(BeFalse())
+		Expect(outcome.Reason).To(Equal(steps.ReasonShootStateDiffers))
+	})
+
+	It("should be dated for the gardenlet, which restores from it, only while it is what was taken", func() {
+		ahead := now.Add(24 * time.Hour)
+		stored(`{"machines":1}`, ahead)
+		outcome, err := destination.DateForGardenlet(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Finished()).To(BeFalse())
+		Expect(outcome.Reason).To(Equal(steps.ReasonShootStateDiffers))
+		Expect(date()).To(Equal(ahead.Format(time.RFC3339)))
+
+		state := &gardencorev1beta1.ShootState{}
+		Expect(deps.Garden.Get(ctx, client.ObjectKeyFromObject(m.Shoot), state)).To(Succeed())
+		state.Annotations[shootstate.AnnotationTaken] = `{"machines":0}`
+		Expect(deps.Garden.Update(ctx, state)).To(Succeed())
+		outcome, err = destination.DateForGardenlet(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Finished()).To(BeTrue())
+		Expect(date()).To(Equal(now.Format(time.RFC3339)))
+	})
+
 	It("should not keep the controllers of a shoot with workers away, which the last step starts without it", func() {
 		stored(`{"machines":1}`, now)
 		m.Shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "pool"}}

@@ -104,6 +104,16 @@ var _ = Describe("Abandoning the destination", func() {
 		}
 	})
 
+	It("should be told from an abort, which touches nothing while members of the destination are in the lists", func() {
+		outcome, err := source.Abort(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Finished()).To(BeFalse())
+		Expect(outcome.Reason).To(Equal(steps.ReasonWaitingForSourceEtcd))
+		Expect(outcome.Message).To(ContainSubstring("still answers although the destination has withdrawn"))
+		Expect(closed).To(BeEmpty())
+		Expect(clusters["main"].Names()).To(HaveLen(5))
+	})
+
 	DescribeTable("should leave everything alone", func(down []string, reason steps.Reason, message string) {
 		for _, name := range down {
 			clusters["main"].SetUp(name, false)

@@ -190,6 +190,11 @@ func Abandon(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Out
 	return (&source{Options: deps.Options()}).abandon(ctx, m)
 }
 
+// Abort restores the source after the destination has withdrawn.
+func Abort(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
+	return deps.source().abort(ctx, m)
+}
+
 // Undone returns the numbers of the steps that an abort undoes.
 func Undone(conditions []gardencorev1beta1.Condition) []int {
 	var numbers []int

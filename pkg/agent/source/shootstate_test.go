@@ -84,4 +84,30 @@ var _ = Describe("The ShootState of the source", func() {
 		Entry("in step 7, without a look at machines that may be going", 7, true, false),
 		Entry("not in step 8, in which nothing is here", 8, false, false),
 	)
+
+	DescribeTable("should keep the state of an extension that is gone from this seed", func(number int, kept bool) {
+		Expect(deps.Garden.Create(ctx, &gardencorev1beta1.ShootState{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live", Annotations: map[string]string{
+				timestamp:                      begin.Format(time.RFC3339),
+				"livecpm.gardener.cloud/taken": `{"machines":0,"states":{"Extension/audit":"00"}}`}},
+			Spec: gardencorev1beta1.ShootStateSpec{Extensions: []gardencorev1beta1.ExtensionResourceState{{
+				Kind: extensionsv1alpha1.ExtensionResource, Name: new("early"),
+				State: &runtime.RawExtension{Raw: []byte(`{"lease":7}`)}}}},
+		})).To(Succeed())
+		m.Step = steps.Table()[number-1]
+		source.KeepShootState(ctx, deps, m)
+
+		state := &gardencorev1beta1.ShootState{}
+		Expect(deps.Garden.Get(ctx, client.ObjectKeyFromObject(m.Shoot), state)).To(Succeed())
+		expected := []any{HaveField("Name", HaveValue(Equal("audit")))}
+		if kept {
+			expected = append(expected, And(HaveField("Name", HaveValue(Equal("early"))),
+				HaveField("State.Raw", MatchJSON(`{"lease":7}`))))
+		}
+		Expect(state.Spec.Extensions).To(ConsistOf(expected...))
+	},
+		Entry("not in step 2, when all that the shoot has is here", 2, false),
+		Entry("in step 3, which migrates it", 3, true),
+		Entry("in step 6", 6, true),
+	)
 })

@@ -35,15 +35,14 @@ var _ = Describe("Etcds that are older than the prefix", func() {
 
 		s.joinDestination("main", 3)
 		s.joinDestination("events", 3)
-		report := func(_ context.Context, _ steps.Reason, message string) error {
+		report := safely(func(message string) {
 			if strings.Contains(message, "waiting until the agent of the destination") {
 				for _, etcdRole := range naming.EtcdRoles {
 					_, err := destination.TakeLeadership(ctx, etcdRole)
 					Expect(err).NotTo(HaveOccurred())
 				}
 			}
-			return nil
-		}
+		})
 		keep := func(context.Context) error { return nil }
 		Expect(s.joint(steps.Source).Retire(ctx, keep, report)).To(Succeed())
 		for _, etcdRole := range naming.EtcdRoles {

@@ -49,13 +49,12 @@ var _ = Describe("Retire", func() {
 	It("should retire the members of both clusters, highest ordinal first, pod before member", func() {
 		s.joinDestination("main", 3)
 		s.joinDestination("events", 3)
-		report := func(_ context.Context, _ steps.Reason, message string) error {
+		report := safely(func(message string) {
 			if strings.Contains(message, "waiting until the agent of the destination") {
 				takeLeadership("main")
 				takeLeadership("events")
 			}
-			return nil
-		}
+		})
 		Expect(j.Retire(ctx, keep, report)).To(Succeed())
 
 		Expect(of("etcd-main")).To(Equal([]string{

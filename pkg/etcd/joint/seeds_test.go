@@ -351,3 +351,15 @@ func (s *seeds) joinLast(etcdRole string) {
 	s.clusters[etcdRole].CatchUp(id)
 	ExpectWithOffset(1, s.clusters[etcdRole].Promote(context.Background(), id)).To(Succeed())
 }
+
+// safely calls the function with every message of a retirement that nothing disturbs, and ends it with an error when it
+// finds the quorum at risk: something was done too early then, and it could wait without end.
+func safely(look func(message string)) ReportFunc {
+	return func(_ context.Context, reason steps.Reason, message string) error {
+		if reason == steps.ReasonQuorumAtRisk {
+			return fmt.Errorf("the quorum is at risk although all members are healthy: %s", message)
+		}
+		look(message)
+		return nil
+	}
+}
