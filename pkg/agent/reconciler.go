@@ -261,11 +261,7 @@ func (p *pass) run(ctx context.Context) (reconcile.Result, error) {
 
 	switch {
 	case gateErr != nil:
-		p.log.Error(gateErr, "Holding: the gate against the classic migration is not proved to be in force")
-		if err := p.tellAbandonment(ctx, gateErr); err != nil {
-			return reconcile.Result{}, err
-		}
-		return p.hold(ctx, steps.ReasonGateNotInForce, gateErr.Error())
+		return p.holdForGate(ctx, gateErr)
 	case syncErr != nil:
 		return p.failed(ctx, steps.ReasonSyncFailed, syncErr)
 	}
@@ -300,6 +296,15 @@ func (p *pass) run(ctx context.Context) (reconcile.Result, error) {
 	}
 
 	return p.act(ctx, syncAfter)
+}
+
+// holdForGate holds because the gate is not proved to be in force.
+func (p *pass) holdForGate(ctx context.Context, gateErr error) (reconcile.Result, error) {
+	p.log.Error(gateErr, "Holding: the gate against the classic migration is not proved to be in force")
+	if err := p.tellAbandonment(ctx, gateErr); err != nil {
+		return reconcile.Result{}, err
+	}
+	return p.hold(ctx, steps.ReasonGateNotInForce, gateErr.Error())
 }
 
 // always runs the Always action once the migration has begun.

@@ -74,8 +74,9 @@ func (o *options) status(ctx context.Context, name string, f *statusFlags) error
 	return view.Waiting{Loop: o.loop(s.lookAtGarden(name)), Goal: goal, Once: !f.wait, Show: o.changes()}.Do(ctx)
 }
 
-// withTimeout ends the context after the timeout, if there is one, with the cause view.ErrTimeout. The time is that of the
-// command's clock, so that what a command does with what it has seen until then depends on no machine's speed in specs.
+// withTimeout ends the context after the timeout, if there is one, with the cause view.ErrTimeout. The time is that of
+// the command's clock, so that what a command does with what it has seen until then depends on no machine's speed in
+// specs.
 func (o *options) withTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout <= 0 {
 		return context.WithCancel(ctx)

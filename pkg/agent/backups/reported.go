@@ -80,7 +80,7 @@ func (b *Backups) missingReport(ctx context.Context, namespace string) (string, 
 	if err != nil {
 		return "", err
 	}
-	switch condition := Ready(etcd); {
+	switch condition := backupReady(etcd); {
 	case condition == nil:
 		return fmt.Sprintf("etcd-druid does not report %s of %s", druidcorev1alpha1.ConditionTypeBackupReady,
 			etcd.Name), nil
@@ -91,8 +91,8 @@ func (b *Backups) missingReport(ctx context.Context, namespace string) (string, 
 	return "", nil
 }
 
-// Ready returns the condition by which etcd-druid reports the backups; nil if there is none.
-func Ready(etcd *druidcorev1alpha1.Etcd) *druidcorev1alpha1.Condition {
+// backupReady returns the condition by which etcd-druid reports the backups; nil if there is none.
+func backupReady(etcd *druidcorev1alpha1.Etcd) *druidcorev1alpha1.Condition {
 	for i := range etcd.Status.Conditions {
 		if etcd.Status.Conditions[i].Type == druidcorev1alpha1.ConditionTypeBackupReady {
 			return &etcd.Status.Conditions[i]

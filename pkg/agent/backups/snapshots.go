@@ -99,9 +99,19 @@ func (s *Snapshots) found(namespace string) time.Time {
 	return s.since[namespace]
 }
 
-// Leads reports whether the etcd's leader is one of the members of this Etcd, so that it is its sidecars that save
-// snapshots. While members of two seeds vote, this is so in one of the seeds.
-func Leads(etcd *druidcorev1alpha1.Etcd) bool {
+// Reported returns the condition by which etcd-druid reports the backups of the Etcd; nil if there is none, and if the
+// etcd's leader is not one of the members of this Etcd. Its sidecars save nothing then, and the condition says so. While
+// members of two seeds vote, the leader is in one of the seeds.
+func Reported(etcd *druidcorev1alpha1.Etcd) *druidcorev1alpha1.Condition {
+	if !leads(etcd) {
+		return nil
+	}
+	return backupReady(etcd)
+}
+
+// leads reports whether the etcd's leader is one of the members of this Etcd, so that it is its sidecars that save
+// snapshots.
+func leads(etcd *druidcorev1alpha1.Etcd) bool {
 	return slices.ContainsFunc(etcd.Status.Members, func(member druidcorev1alpha1.EtcdMemberStatus) bool {
 		return ptr.Deref(member.Role, "") == druidcorev1alpha1.EtcdRoleLeader &&
 			member.Status == druidcorev1alpha1.EtcdMemberStatusReady
@@ -112,11 +122,11 @@ func Leads(etcd *druidcorev1alpha1.Etcd) bool {
 // sidecars save them.
 func snapshotProblem(etcd *druidcorev1alpha1.Etcd, now time.Time) string {
 	store := etcd.Spec.Backup.Store
-	if store == nil || ptr.Deref(store.Provider, "") == "" || !Leads(etcd) {
+	if store == nil || ptr.Deref(store.Provider, "") == "" || !leads(etcd) {
 		return ""
 	}
 	key := client.ObjectKeyFromObject(etcd)
-	condition := Ready(etcd)
+	condition := backupReady(etcd)
 	switch {
 	case condition == nil:
 		return fmt.Sprintf("etcd-druid does not tell whether Etcd %s is backed up", key)

@@ -107,6 +107,16 @@ var _ = Describe("Snapshots", func() {
 		}, ""),
 	)
 
+	It("should be reported where the leader is, and nowhere else", func() {
+		etcd := backedUp(begin)
+		Expect(backups.Reported(etcd)).To(HaveValue(HaveField("Status", druidcorev1alpha1.ConditionTrue)))
+		etcd.Status.Members[1].Role = ptr.To(druidcorev1alpha1.EtcdRoleMember)
+		Expect(backups.Reported(etcd)).To(BeNil(), "those of the other seed save them")
+		etcd.Status.Members[1].Role = ptr.To(druidcorev1alpha1.EtcdRoleLeader)
+		etcd.Status.Conditions = nil
+		Expect(backups.Reported(etcd)).To(BeNil(), "etcd-druid says nothing")
+	})
+
 	It("should be given their time again when they have succeeded in between", func() {
 		etcd := backedUp(begin)
 		etcd.Status.Conditions[0].Status = druidcorev1alpha1.ConditionUnknown

@@ -16,7 +16,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/agent/backups"
 	"github.com/livecpm/livecpm/pkg/agent/required"
 	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
@@ -31,6 +30,8 @@ type BackupsOptions struct {
 	Garden client.Reader
 	// Seed reads the Etcds of the seed.
 	Seed client.Reader
+	// Reported returns the condition by which etcd-druid reports the backups of an Etcd; nil if it does not, or not here.
+	Reported func(etcd *druidcorev1alpha1.Etcd) *druidcorev1alpha1.Condition
 	// SeedName is the name of the agent's own seed.
 	SeedName string
 	// Clock is the clock.
@@ -90,7 +91,7 @@ func (b *Backups) look(ctx context.Context) (seedfacts.Backups, error) {
 		if !writesTo(etcd, seed) {
 			continue
 		}
-		switch ready := backups.Ready(etcd); {
+		switch ready := b.options.Reported(etcd); {
 		case ready == nil || ready.Status == druidcorev1alpha1.ConditionUnknown:
 		case ready.Status == druidcorev1alpha1.ConditionTrue:
 			out.Written++
@@ -106,11 +107,10 @@ func (b *Backups) look(ctx context.Context) (seedfacts.Backups, error) {
 	return out, nil
 }
 
-// writesTo reports whether it is this Etcd whose sidecars write backups to the bucket of the seed, which has the name
-// that the UID of the Seed is. In a live migration the Etcd in the seed without the leader writes nothing, and
-// etcd-druid has every reason to say so.
+// writesTo reports whether the sidecars of the Etcd write backups to the bucket of the seed, whose name is the UID of
+// the Seed.
 func writesTo(etcd *druidcorev1alpha1.Etcd, seed *gardencorev1beta1.Seed) bool {
 	store := etcd.Spec.Backup.Store
 	return store != nil && ptr.Deref(store.Provider, "") != "" && ptr.Deref(store.Container, "") == string(seed.UID) &&
-		etcd.DeletionTimestamp == nil && backups.Leads(etcd)
+		etcd.DeletionTimestamp == nil
 }

@@ -6,6 +6,7 @@ package probe_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -23,8 +24,9 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/answer"
 )
 
-// need is what some pods request.
-func need(name string, pods int32, cpu, memory string, apart ...string) seedfacts.Need {
+// need is what some pods request: "CPU/memory".
+func need(name string, pods int32, requests string, apart ...string) seedfacts.Need {
+	cpu, memory, _ := strings.Cut(requests, "/")
 	return seedfacts.Need{Name: name, Pods: pods, CPU: resource.MustParse(cpu), Memory: resource.MustParse(memory),
 		Apart: apart}
 }
@@ -107,8 +109,8 @@ var _ = Describe("Room for a control plane", func() {
 				member("elsewhere", "etcd-main-0", "9", "9Gi"))
 			w.look()
 			Expect(published).To(HaveExactElements(
-				equalNeed(need("etcd-main", 2, "500m", "1Gi", corev1.LabelHostname, corev1.LabelTopologyZone)),
-				equalNeed(need("kube-apiserver", 1, "800m", "2Gi"))))
+				equalNeed(need("etcd-main", 2, "500m/1Gi", corev1.LabelHostname, corev1.LabelTopologyZone)),
+				equalNeed(need("kube-apiserver", 1, "800m/2Gi"))))
 		})
 
 		It("should be asked for the largest that waits", func() {
@@ -117,7 +119,7 @@ var _ = Describe("Room for a control plane", func() {
 				has(member(shoot, "etcd-main-0", cpu, "1Gi"))
 			}
 			w.look()
-			Expect(published).To(HaveExactElements(equalNeed(need("etcd-main", 1, "3", "1Gi"))))
+			Expect(published).To(HaveExactElements(equalNeed(need("etcd-main", 1, "3/1Gi"))))
 		})
 
 		It("should be asked for a shoot that somebody names, which is not on its way", func() {
@@ -135,7 +137,7 @@ var _ = Describe("Room for a control plane", func() {
 			metav1.SetMetaDataAnnotation(&seed.ObjectMeta, seedfacts.RoomRequest(peer), "garden-demo/live")
 			Expect(w.garden.Update(w.ctx, seed)).To(Succeed())
 			w.look()
-			Expect(published).To(HaveExactElements(equalNeed(need("etcd-main", 1, "1", "1Gi"))))
+			Expect(published).To(HaveExactElements(equalNeed(need("etcd-main", 1, "1/1Gi"))))
 			w.look()
 			Expect(w.seedNamed(own).Annotations).NotTo(HaveKey(seedfacts.RoomRequest(peer)), "it is answered")
 		})
@@ -143,8 +145,8 @@ var _ = Describe("Room for a control plane", func() {
 
 	Describe("in this seed", func() {
 		BeforeEach(func() {
-			w.needs = []seedfacts.Need{need("etcd-main", 3, "500m", "1Gi", corev1.LabelHostname),
-				need("kube-apiserver", 2, "1", "2Gi")}
+			w.needs = []seedfacts.Need{need("etcd-main", 3, "500m/1Gi", corev1.LabelHostname),
+				need("kube-apiserver", 2, "1/2Gi")}
 		})
 
 		It("should be found by pods that request the same and drive nobody out, which are gone then", func() {
@@ -202,9 +204,9 @@ var _ = Describe("Room for a control plane", func() {
 					Expect(object.GetName()).NotTo(HavePrefix("room-"))
 				}
 			},
-			Entry("many pods", []seedfacts.Need{need("a", 11, "1", "1Gi")},
+			Entry("many pods", []seedfacts.Need{need("a", 11, "1/1Gi")},
 				"room for 11 pods of a is asked for, 1 to 10 are permitted"),
-			Entry("no pods", []seedfacts.Need{need("a", 0, "1", "1Gi")},
+			Entry("no pods", []seedfacts.Need{need("a", 0, "1/1Gi")},
 				"room for 0 pods of a is asked for, 1 to 10 are permitted"),
 			Entry("many kinds", make([]seedfacts.Need, 51),
 				"room for 51 kinds of pods is asked for, at most 50 are permitted"),

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/livecpm/livecpm/pkg/agent"
+	"github.com/livecpm/livecpm/pkg/agent/backups"
 	"github.com/livecpm/livecpm/pkg/agent/destination"
 	"github.com/livecpm/livecpm/pkg/agent/dryrun"
 	"github.com/livecpm/livecpm/pkg/agent/probe"
@@ -107,9 +108,9 @@ func NewPublishers(e *Environment) ([]manager.Runnable, error) {
 	if err != nil {
 		return nil, err
 	}
-	backups, err := dryrun.NewBackups(dryrun.BackupsOptions{
-		Garden: e.GardenCluster.GetAPIReader(), Seed: e.SeedClientSet.APIReader(), SeedName: e.SeedName(),
-		Clock: clock.RealClock{},
+	arriving, err := dryrun.NewBackups(dryrun.BackupsOptions{
+		Garden: e.GardenCluster.GetAPIReader(), Seed: e.SeedClientSet.APIReader(), Reported: backups.Reported,
+		SeedName: e.SeedName(), Clock: clock.RealClock{},
 	})
 	if err != nil {
 		return nil, err
@@ -132,7 +133,7 @@ func NewPublishers(e *Environment) ([]manager.Runnable, error) {
 		{{Annotation: seedfacts.AnnotationClusterDNS, Value: canary.Fact}},
 		{{Annotation: seedfacts.AnnotationDNSAccess, Value: access.Fact}},
 		{{Annotation: seedfacts.AnnotationExtensions, Value: extensions.Fact}},
-		{{Annotation: seedfacts.AnnotationBackups, Value: backups.Fact}},
+		{{Annotation: seedfacts.AnnotationBackups, Value: arriving.Fact}},
 	} {
 		out = append(out, &agent.Publisher{
 			Log: e.Log, Reader: e.GardenCluster.GetAPIReader(), Writer: e.GardenCluster.GetClient(),

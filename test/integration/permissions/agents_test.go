@@ -151,7 +151,7 @@ func newPublishers(environment *setup.Environment) []*agent.Publisher {
 	extensions, err := dryrun.NewExtensions(dryrun.ExtensionsOptions{Garden: writer, SeedName: environment.SeedName(),
 		Clock: clock.RealClock{}})
 	Expect(err).NotTo(HaveOccurred())
-	backups, err := dryrun.NewBackups(dryrun.BackupsOptions{Garden: reader,
+	arriving, err := dryrun.NewBackups(dryrun.BackupsOptions{Garden: reader, Reported: backups.Reported,
 		Seed: environment.SeedClientSet.APIReader(), SeedName: environment.SeedName(), Clock: clock.RealClock{}})
 	Expect(err).NotTo(HaveOccurred())
 	var out []*agent.Publisher
@@ -160,7 +160,7 @@ func newPublishers(environment *setup.Environment) []*agent.Publisher {
 			agent.Protocols(steps.OwnProtocols())},
 		{{Annotation: seedfacts.AnnotationDNSAccess, Value: access.Fact}},
 		{{Annotation: seedfacts.AnnotationExtensions, Value: extensions.Fact}},
-		{{Annotation: seedfacts.AnnotationBackups, Value: backups.Fact}},
+		{{Annotation: seedfacts.AnnotationBackups, Value: arriving.Fact}},
 	} {
 		out = append(out, &agent.Publisher{Log: logr.Discard(), Reader: reader, Writer: writer,
 			SeedName: environment.SeedName(), Facts: facts, Clock: clock.RealClock{}})
