@@ -150,9 +150,12 @@ func (o *options) terminal() (width, height int, ok bool) {
 	return width, height, err == nil && width > 0
 }
 
+// zone is that in which points in time are written: the local one.
+var zone = time.Local
+
 func (o *options) view() view.Options {
 	width, _, _ := o.terminal()
-	return view.Options{Width: width, Color: o.colored(), Wide: o.output == document.Wide, Zone: time.Local}
+	return view.Options{Width: width, Color: o.colored(), Wide: o.output == document.Wide, Zone: zone}
 }
 
 // example indents lines, in which %[1]s stands for the name of the plugin.

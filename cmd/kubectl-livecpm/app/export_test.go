@@ -5,12 +5,16 @@ package app
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/utils/clock"
 
 	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
 )
+
+// SetZone lets the commands write points in time in the zone.
+func SetZone(to *time.Location) { zone = to }
 
 // RunAt runs a command whose time is that of the clock.
 func RunAt(ctx context.Context, clock clock.WithTicker, streams Streams, args []string) exit.Code {

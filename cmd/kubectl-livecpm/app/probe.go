@@ -222,7 +222,7 @@ func (o *options) probe(ctx context.Context, name string, f *probeFlags) error {
 		Load: load, Shoot: func(ctx context.Context) (*gardencorev1beta1.Shoot, error) { return g.Shoot(ctx, name) },
 		Duration: duration, UntilComplete: f.untilComplete, After: f.after, Every: f.every,
 		Publish: publisher(store, key, load.Series),
-		Clock:   o.clock, Zone: time.Local, Out: o.Err,
+		Clock:   o.clock, Zone: zone, Out: o.Err,
 	}.Do(ctx)
 	runErr = errors.Join(runErr, store.Remove(key))
 	if result == nil {

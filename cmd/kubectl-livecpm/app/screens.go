@@ -26,7 +26,7 @@ import (
 
 // screenOptions are how screens look.
 func (o *options) screenOptions() screen.Options {
-	return screen.Options{Color: o.colored(), ASCII: o.environment().ascii(), Zone: time.Local, Interval: o.interval,
+	return screen.Options{Color: o.colored(), ASCII: o.environment().ascii(), Zone: zone, Interval: o.interval,
 		Clock: o.clock}
 }
 
