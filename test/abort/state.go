@@ -5,14 +5,12 @@ package abort
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -139,19 +137,9 @@ func (r *run) takeBudgets(ctx context.Context, state *State, namespace string) e
 		if err != nil {
 			return err
 		}
-		list := &policyv1.PodDisruptionBudgetList{}
-		if err := cluster.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return fmt.Errorf("failed to list the disruption budgets in %s: %w", seed.Name, err)
+		if state.Budgets[seed.Name], err = driver.Budgets(ctx, cluster, namespace); err != nil {
+			return err
 		}
-		for _, budget := range list.Items {
-			spec, err := json.Marshal(budget.Spec)
-			if err != nil {
-				return fmt.Errorf("failed to compare PodDisruptionBudget %s: %w", client.ObjectKeyFromObject(&budget),
-					err)
-			}
-			state.Budgets[seed.Name] = append(state.Budgets[seed.Name], budget.Name+" "+string(spec))
-		}
-		slices.Sort(state.Budgets[seed.Name])
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
@@ -29,16 +30,17 @@ const (
 )
 
 // restored is what need not be the same object after a way back from step 4: what the source has released and taken
-// back. See test/abort for the rest.
+// back. See test/abort for the rest. The budgets are compared by what they say.
 var restored = inventory.Exempt{
 	Replaced: []string{"backupentries ", "secrets garden/entry-", "extensions "},
-	Changed:  []string{"backupentries ", "clusters ", "envoyfilters istio-ingress/", "extensions "},
+	Changed: []string{"backupentries ", "clusters ", "envoyfilters istio-ingress/", "extensions ",
+		"poddisruptionbudgets "},
 }
 
 // takeBack lets the source take the shoot back, with the destination or without it, and compares the source with what
 // it was.
 func (r *run) takeBack(ctx context.Context, ids map[string]uint64) error {
-	before, err := driver.Inventory(ctx, r.seeds[steps.Source], r.namespace)
+	before, budgets, err := r.takeSource(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,11 +61,14 @@ func (r *run) takeBack(ctx context.Context, ids map[string]uint64) error {
 	if err := r.untilWithdrawn(ctx); err != nil {
 		return err
 	}
-	after, err := driver.Inventory(ctx, r.seeds[steps.Source], r.namespace)
+	after, left, err := r.takeSource(ctx)
 	if err != nil {
 		return err
 	}
 	differs := inventory.Diff(before, after, restored)
+	if !slices.Equal(budgets, left) {
+		differs = append(differs, fmt.Sprintf("disruption budgets: %v, were %v", left, budgets))
+	}
 	for _, line := range differs {
 		r.say("not as before in %s: %s", r.source, line)
 	}
@@ -75,6 +80,15 @@ func (r *run) takeBack(ctx context.Context, ids map[string]uint64) error {
 		return fmt.Errorf("%s is not as it was before: %v", r.source, differs)
 	}
 	return r.store.DeleteNamespace(ctx)
+}
+
+// takeSource returns the shoot's objects in the source, and what its disruption budgets say.
+func (r *run) takeSource(ctx context.Context) (objects []inventory.Object, budgets []string, err error) {
+	if objects, err = driver.Inventory(ctx, r.seeds[steps.Source], r.namespace); err != nil {
+		return nil, nil, err
+	}
+	budgets, err = driver.Budgets(ctx, r.seeds[steps.Source], r.namespace)
+	return objects, budgets, err
 }
 
 // abort takes the migration back by the page of the abort.
