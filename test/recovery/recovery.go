@@ -276,7 +276,11 @@ func (r *run) reach(ctx context.Context) error {
 }
 
 func (r *run) untilPaused(ctx context.Context, step gardencorev1beta1.ConditionType) error {
-	return r.Until(ctx, "the pause before "+string(step), reason(step, steps.ReasonPaused))
+	paused := reason(step, steps.ReasonPaused)
+	return r.Until(ctx, "the pause before "+string(step), func(shoot *gardencorev1beta1.Shoot) bool {
+		// The conditions of an aborted migration stay until the next one begins.
+		return !steps.Aborted(steps.Conditions(shoot)) && paused(shoot)
+	})
 }
 
 // actAlive gives the signs of life of the source in place of its agent, which is stopped, until the returned function
