@@ -100,8 +100,8 @@ func (s *Snapshots) found(namespace string) time.Time {
 }
 
 // Reported returns the condition by which etcd-druid reports the backups of the Etcd; nil if there is none, and if the
-// etcd's leader is not one of the members of this Etcd. Its sidecars save nothing then, and the condition says so. While
-// members of two seeds vote, the leader is in one of the seeds.
+// etcd's leader is not one of the members of this Etcd. Its sidecars save nothing then, and the condition says so.
+// While members of two seeds vote, the leader is in one of the seeds.
 func Reported(etcd *druidcorev1alpha1.Etcd) *druidcorev1alpha1.Condition {
 	if !leads(etcd) {
 		return nil
