@@ -30,7 +30,7 @@ type BackupsOptions struct {
 	Garden client.Reader
 	// Seed reads the Etcds of the seed.
 	Seed client.Reader
-	// Reported returns the condition by which etcd-druid reports the backups of an Etcd; nil if it does not report them.
+	// Reported returns the condition by which etcd-druid reports the backups of an Etcd; nil if it does not.
 	Reported func(etcd *druidcorev1alpha1.Etcd) *druidcorev1alpha1.Condition
 	// SeedName is the name of the agent's own seed.
 	SeedName string
