@@ -114,6 +114,12 @@ func (in InstallationInput) judgeRelayImage(seed *gardencorev1beta1.Seed) view.L
 // lastPart returns what is behind the last slash of an image: the registry may have a port.
 func lastPart(image string) string { return image[strings.LastIndex(image, "/")+1:] }
 
+// outdated is a check that could not be made because the agent has not looked for too long.
+func (in InstallationInput) outdated(name steps.Check, looked seedfacts.Looked, link string) view.LinkedCheck {
+	return unseen(name, "the agent has not looked for "+view.Duration(in.Now.Sub(looked.LookedAt.Time)),
+		"see AgentAlive", link)
+}
+
 func (in InstallationInput) judgeClusterDNS(seed *gardencorev1beta1.Seed) view.LinkedCheck {
 	link := pages.OfReason(steps.ReasonClusterDNSUnfit)
 	var fact seedfacts.ClusterDNS
@@ -122,8 +128,7 @@ func (in InstallationInput) judgeClusterDNS(seed *gardencorev1beta1.Seed) view.L
 	}
 	switch {
 	case fact.Outdated(in.Now):
-		return unseen(CheckClusterDNS, "the agent has not looked for "+
-			view.Duration(in.Now.Sub(fact.LookedAt.Time)), "see AgentAlive", link)
+		return in.outdated(CheckClusterDNS, fact.Looked, link)
 	case fact.Problem != "":
 		return failing(CheckClusterDNS, fact.Problem, "install CoreDNS in the seed", link)
 	}
@@ -228,8 +233,7 @@ func (in InstallationInput) judgeWrittenBackups(seed *gardencorev1beta1.Seed) vi
 	provider := seed.Spec.Backup.Provider
 	switch {
 	case fact.Outdated(in.Now):
-		return unseen(CheckBackup, "the agent has not looked for "+view.Duration(in.Now.Sub(fact.LookedAt.Time)),
-			"see AgentAlive", link)
+		return in.outdated(CheckBackup, fact.Looked, link)
 	case !fact.InOrder():
 		return failing(CheckBackup, "no etcd of the seed has its backups written to the bucket: "+fact.Problem,
 			"let etcd-backup-restore write to the bucket", link)
@@ -248,8 +252,7 @@ func (in InstallationInput) judgeExtensions(seed *gardencorev1beta1.Seed) view.L
 	}
 	switch {
 	case fact.Outdated(in.Now):
-		return unseen(CheckExtensions, "the agent has not looked for "+view.Duration(in.Now.Sub(fact.LookedAt.Time)),
-			"see AgentAlive", link)
+		return in.outdated(CheckExtensions, fact.Looked, link)
 	case len(fact.NotReady) > 0:
 		var wrong []string
 		for _, id := range slices.Sorted(maps.Keys(fact.NotReady)) {

@@ -5,14 +5,12 @@ package membership_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,22 +50,9 @@ var needsNobody = []string{"calm", "volume", "crash", "restart"}
 // fromEnvironment returns a number of the environment.
 func fromEnvironment(name string, otherwise uint64) uint64 {
 	GinkgoHelper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	number, err := strconv.ParseUint(text, 10, 64)
-	Expect(err).NotTo(HaveOccurred(), name)
+	number, err := search.FromEnvironment(name, otherwise)
+	Expect(err).NotTo(HaveOccurred())
 	return number
-}
-
-func found(world string, err error) error {
-	var counterexample *search.Counterexample
-	if !errors.As(err, &counterexample) {
-		return err
-	}
-	return fmt.Errorf("put what follows the first line into a file and run make test-search REPLAY=FILE\n"+
-		"# world: %s\n# %s\n%s", world, counterexample.Problem, counterexample.Schedule)
 }
 
 var _ = Describe("The membership of the etcds, searched", func() {
@@ -84,7 +69,7 @@ var _ = Describe("The membership of the etcds, searched", func() {
 					result.Examples[asked])
 			}
 			if result.Found != nil {
-				Fail(found(name, result.Found).Error())
+				Fail(search.Replayable(name, result.Found).Error())
 			}
 			if slices.Contains(needsNobody, name) {
 				Expect(result.Stuck).To(BeZero(), "%s: %v", name, result.Examples)

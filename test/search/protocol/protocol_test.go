@@ -5,13 +5,10 @@ package protocol_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -52,23 +49,9 @@ func walks() search.Walks {
 // fromEnvironment returns a number of the environment.
 func fromEnvironment(name string, otherwise uint64) uint64 {
 	GinkgoHelper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	number, err := strconv.ParseUint(text, 10, 64)
-	Expect(err).NotTo(HaveOccurred(), name)
+	number, err := search.FromEnvironment(name, otherwise)
+	Expect(err).NotTo(HaveOccurred())
 	return number
-}
-
-// found returns the error with all that it takes to replay it.
-func found(world string, err error) error {
-	var counterexample *search.Counterexample
-	if !errors.As(err, &counterexample) || counterexample == nil {
-		return err
-	}
-	return fmt.Errorf("put what follows the first line into a file and run make test-search REPLAY=FILE\n"+
-		"# world: %s\n# %s\n%s", world, counterexample.Problem, counterexample.Schedule)
 }
 
 var _ = BeforeEach(func() { DeferCleanup(debug.SetGCPercent, debug.SetGCPercent(400)) })
@@ -129,7 +112,7 @@ var _ = Describe("The protocol of the agents", func() {
 			GinkgoWriter.Println(name)
 			result := explore(worlds[name](), search.Bounds{States: int(fromEnvironment("BOUND", 0))})
 			if result.Found != nil {
-				Fail(found(name, result.Found).Error())
+				Fail(search.Replayable(name, result.Found).Error())
 			}
 		}
 	})
@@ -142,7 +125,7 @@ var _ = Describe("The protocol of the agents", func() {
 		Expect(err).NotTo(HaveOccurred())
 		for i := range number {
 			end, err := walks().Walk(start, i)
-			Expect(found("many", err)).To(Succeed(), "schedule %d", i)
+			Expect(search.Replayable("many", err)).To(Succeed(), "schedule %d", i)
 			ends[end.Goal]++
 		}
 		GinkgoWriter.Printf("%d schedules, which ended so: %v\n", number, ends)
