@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -187,15 +186,15 @@ func (s *stage) checkRoom(ctx context.Context) error {
 		client.HasLabels{LabelRoom}); err != nil {
 		return fmt.Errorf("failed to list the pods in namespace %s: %w", s.values.Namespace, err)
 	}
-	placed := map[types.UID]bool{}
+	var placed int32
 	for i := range pods.Items {
 		if pods.Items[i].Spec.NodeName != "" {
-			placed[pods.Items[i].UID] = true
+			placed++
 		}
 	}
-	if room := seedfacts.RoomOf(s.needs); len(placed) < int(room.Pods) {
+	if room := seedfacts.RoomOf(s.needs); placed < room.Pods {
 		return fmt.Errorf("%d of %d pods that request as much as those of the control plane (%s) have a node",
-			len(placed), room.Pods, room)
+			placed, room.Pods, room)
 	}
 	return nil
 }
