@@ -13,6 +13,7 @@ import (
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -177,6 +178,10 @@ func judgeCopy(f Facts, there, back seedfacts.ProbeResult) Finding {
 	if back.Room != nil {
 		evidence += fmt.Sprintf("; seed %s had room for the largest control plane that waited (%s)",
 			f.Destination.Name, back.Room)
+	}
+	if pulled := len(back.Images); pulled > 0 {
+		evidence += fmt.Sprintf("; its nodes have the %s of the control planes that waited, or could pull them",
+			conditions.Count(pulled, "image"))
 	}
 	return pass(SeedConnection, "%s", evidence)
 }

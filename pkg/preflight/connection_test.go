@@ -67,6 +67,15 @@ var _ = Describe("The connection between the seeds", func() {
 			"; seed seed-b had room for the largest control plane that waited (14 pods, 3.40 CPU, 6.0 GiB)")))))
 	})
 
+	It("should say how many images of control planes the destination could pull, if its agent has tried", func() {
+		w := probed()
+		found(w.Source.Seed, func(c *seedfacts.Connection) { c.Result.Images = []string{"kube-apiserver:v1.34.3"} })
+		Expect(connection(w).Evidence).NotTo(ContainSubstring("image"), "it moves the other way")
+		found(w.Destination.Seed, func(c *seedfacts.Connection) { c.Result.Images = []string{"a:1", "b:1"} })
+		Expect(connection(w)).To(HaveValue(And(HaveField("Status", preflight.Pass), HaveField("Evidence", HaveSuffix(
+			"; its nodes have the 2 images of the control planes that waited, or could pull them")))))
+	})
+
 	It("should not count before any other step", func() {
 		w := probed()
 		found(w.Source.Seed, func(c *seedfacts.Connection) { c.Result.Problems = []string{"broken"} })
@@ -121,6 +130,9 @@ var _ = Describe("The connection between the seeds", func() {
 		Entry("what the destination has found", ofDestination(func(r *seedfacts.ProbeResult) {
 			r.RoundTrip.Duration, r.Problems = 0, []string{"no node takes pod livecpm-relay-0"}
 		}), "from seed seed-b to seed seed-a: no node takes pod livecpm-relay-0"),
+		Entry("an image that a node of the destination cannot pull", ofDestination(func(r *seedfacts.ProbeResult) {
+			r.RoundTrip.Duration, r.Problems = 0, []string{"node n cannot pull image a:1 of etcd: ErrImagePull: no"}
+		}), "from seed seed-b to seed seed-a: node n cannot pull image a:1 of etcd: ErrImagePull: no"),
 		Entry("a long round trip", ofSource(func(r *seedfacts.ProbeResult) {
 			r.RoundTrip.Duration = 101 * time.Millisecond
 		}), "the round trip from seed seed-a to seed seed-b takes 101ms, at most 100ms is permitted"),

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
@@ -85,6 +86,12 @@ type world struct {
 	// needs are what the other seed asks for room for, and full reports that no node takes pods for that.
 	needs []seedfacts.Need
 	full  bool
+	// controlPlanes are what the other seed asks for the images of, and pull is what becomes of the container of a pod
+	// that pulls one; by default it has ended, with its image.
+	controlPlanes []seedfacts.ControlPlane
+	pull          func(container corev1.Container, ordinal int32) corev1.ContainerStatus
+	// druidless reports that no etcd-druid runs.
+	druidless bool
 	// absent reports that the agent of the other seed does not take part.
 	absent bool
 	// measure is what the way is like.
@@ -99,6 +106,9 @@ func newWorld(change ...func(*probe.Options)) *world {
 	w := &world{ctx: context.Background(), clock: leapingClock{testclock.NewFakeClock(
 		time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC))}}
 	w.measure = func(context.Context, answer.Question) (answer.Measurement, error) { return measured, nil }
+	w.pull = func(container corev1.Container, _ int32) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: container.Name, Image: container.Image, ImageID: "sha256:1"}
+	}
 	garden := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).
 		WithObjects(newSeed(own), newSeed(peer)).Build()
 	w.garden = interceptor.NewClient(garden, calls.After(func(call calls.Call) {
@@ -119,7 +129,8 @@ func newWorld(change ...func(*probe.Options)) *world {
 		Log: GinkgoLogr, Garden: w.garden, GardenClient: w.garden, SeedClient: w.seed, SeedName: own,
 		RelayImage: image, Gateway: exposure.Istio{Namespace: "istio-ingress", ServiceName: "istio-ingressgateway",
 			Labels: map[string]string{"istio": "ingressgateway"}},
-		Clock: w.clock,
+		Images: probe.Images{Vector: vector, SeedVersion: func() string { return "1.34.1" }, Gardener: "v1.150.0"},
+		Clock:  w.clock,
 		Measure: func(ctx context.Context, question answer.Question) (answer.Measurement, error) {
 			w.questions = append(w.questions, question)
 			return w.measure(ctx, question)
@@ -159,7 +170,7 @@ func (w *world) happens(call calls.Call) error {
 		return w.unreadable
 	case call.Verb == calls.Delete && isNamespace:
 		for _, object := range []client.Object{&corev1.Secret{}, &corev1.Service{}, &corev1.ConfigMap{},
-			&corev1.Pod{}, &corev1.Event{}, &appsv1.StatefulSet{}} {
+			&corev1.Pod{}, &corev1.Event{}, &appsv1.StatefulSet{}, &druidcorev1alpha1.Etcd{}} {
 			Expect(w.raw.DeleteAllOf(w.ctx, object, client.InNamespace(namespace.Name))).To(Succeed())
 		}
 	case call.Verb != calls.Create:
@@ -168,10 +179,29 @@ func (w *world) happens(call calls.Call) error {
 	default:
 		w.seen = append(w.seen, call.Object.(client.Object))
 	}
-	if statefulSet, ok := call.Object.(*appsv1.StatefulSet); ok && call.Verb == calls.Create {
-		w.starts(statefulSet)
+	if call.Verb != calls.Create {
+		return nil
+	}
+	switch object := call.Object.(type) {
+	case *appsv1.StatefulSet:
+		w.starts(object)
+	case *druidcorev1alpha1.Etcd:
+		w.reconciles(object)
 	}
 	return nil
+}
+
+// reconciles is what etcd-druid makes of an Etcd.
+func (w *world) reconciles(etcd *druidcorev1alpha1.Etcd) {
+	if w.druidless {
+		return
+	}
+	statefulSet := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: etcd.Namespace, Name: etcd.Name},
+		Spec: appsv1.StatefulSetSpec{Replicas: &etcd.Spec.Replicas}}
+	statefulSet.Spec.Template.Spec.Containers = []corev1.Container{
+		{Name: "etcd", Image: "registry.example/etcd-wrapper:v0.8.1"},
+		{Name: "backup-restore", Image: "registry.example/etcdbrctl:v0.44.1"}}
+	Expect(w.raw.Create(w.ctx, statefulSet)).To(Succeed())
 }
 
 // starts is what becomes of the pods.
@@ -209,6 +239,10 @@ func (w *world) finds(statefulSet *appsv1.StatefulSet) {
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
 				Message: "0/3 nodes are available: 3 Insufficient cpu."}}
 		}
+		pod.Spec.Containers = statefulSet.Spec.Template.Spec.Containers
+		for _, container := range pod.Spec.Containers {
+			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, w.pull(container, ordinal))
+		}
 		Expect(w.raw.Create(w.ctx, pod)).To(Succeed())
 	}
 }
@@ -225,7 +259,7 @@ func (w *world) answer(garden client.Client) {
 	seen, connection := mine.To(peer), seedfacts.Connection{Seed: own}
 	if seen.Round != nil {
 		connection.Round = &seedfacts.ProbeRound{Began: metav1.NewTime(w.clock.Now()), Authority: authority(),
-			Needs: w.needs}
+			Needs: w.needs, ControlPlanes: w.controlPlanes}
 		if seen.Result != nil {
 			connection.Result = &seedfacts.ProbeResult{Of: seedfacts.Fingerprint(seen.Round.Authority)}
 		}

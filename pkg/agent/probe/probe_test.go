@@ -20,6 +20,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/agent/probe"
 	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
+	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/answer"
 )
 
@@ -34,6 +35,20 @@ var _ = Describe("Prober", func() {
 	It("should refuse to be made without what it needs", func() {
 		_, err := probe.New(probe.Options{SeedName: own})
 		Expect(err).To(MatchError(ContainSubstring("these options are missing: Log, Garden, GardenClient, SeedClient")))
+
+		newWorld(func(o *probe.Options) {
+			images := o.Images
+			for _, lacking := range []probe.Images{
+				{SeedVersion: images.SeedVersion, Gardener: images.Gardener},
+				{Vector: images.Vector, Gardener: images.Gardener},
+				{Vector: images.Vector, SeedVersion: images.SeedVersion},
+			} {
+				o.Images = lacking
+				_, err := probe.New(*o)
+				Expect(err).To(MatchError(ContainSubstring("the probes of images: these options are missing")))
+			}
+			o.Images = images
+		})
 	})
 
 	It("should probe what an operator asks for, as a migration would use it, and leave nothing", func() {
@@ -72,6 +87,26 @@ var _ = Describe("Prober", func() {
 		w.look()
 		Expect(w.seedNamed(own).Annotations).NotTo(HaveKey(seedfacts.ProbeRequest(peer)))
 		Expect(w.questions).To(HaveLen(1), "it is asked for once")
+	})
+
+	It("should pull the image of the relay with the Secrets that a migration pulls it with", func() {
+		w := newWorld(func(o *probe.Options) {
+			o.PullSecrets = exposure.PullSecrets{{Namespace: "garden", Name: "registry"}}
+		})
+		Expect(w.raw.Create(w.ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "registry"},
+			Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{".dockerconfigjson": []byte("{}")}})).
+			To(Succeed())
+		w.needs = []seedfacts.Need{need("other", 1, "1/1Gi")}
+		w.ask()
+		w.look()
+		Expect(w.connection().Result.InOrder()).To(BeTrue())
+		Expect(created[*corev1.Secret](w, "livecpm-relay-pull-registry").Type).
+			To(Equal(corev1.SecretTypeDockerConfigJson))
+		for _, name := range []string{"livecpm-relay", "etcd-main", "room-other"} {
+			Expect(created[*appsv1.StatefulSet](w, name).Spec.Template.Spec.ImagePullSecrets).
+				To(ConsistOf(corev1.LocalObjectReference{Name: "livecpm-relay-pull-registry"}), name)
+		}
+		Expect(w.namespaces()).To(BeEmpty())
 	})
 
 	It("should probe for migrations that wait for their first step, and for no other", func() {

@@ -42,7 +42,7 @@ const (
 	roundLimit = 20 * time.Minute
 )
 
-// Options are what a Prober needs. All of them are required, but for Off.
+// Options are what a Prober needs. All of them are required, but for PullSecrets and Off.
 type Options struct {
 	// Log is the log.
 	Log logr.Logger
@@ -57,6 +57,10 @@ type Options struct {
 	SeedName string
 	// RelayImage is the image of the relay.
 	RelayImage string
+	// PullSecrets are the Secrets with which the image is pulled.
+	PullSecrets exposure.PullSecrets
+	// Images are where the images of control planes come from.
+	Images Images
 	// Gateway is the ingress gateway that migrations take.
 	Gateway exposure.Istio
 	// Measure measures the way to the other seed; see answer.Measure.
@@ -84,7 +88,10 @@ type Prober struct {
 
 // New returns a Prober.
 func New(options Options) (*Prober, error) {
-	if err := required.Fields("the probes of connections", options, "Off"); err != nil {
+	if err := required.Fields("the probes of connections", options, "PullSecrets", "Off"); err != nil {
+		return nil, err
+	}
+	if err := required.Fields("the probes of images", options.Images); err != nil {
 		return nil, err
 	}
 	return &Prober{options: options, running: map[string]bool{}}, nil

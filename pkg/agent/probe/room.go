@@ -39,17 +39,50 @@ const (
 // small is what pods may request and be left out: they fit beside the others.
 var smallCPU, smallMemory = resource.MustParse("20m"), resource.MustParse("64Mi")
 
-// needs returns what the largest control plane requests that waits to move to the other seed; nothing if none waits. A
-// shoot that somebody asks about counts as one that waits.
-func (p *Prober) needs(
+// demand is what the other side is to try for the control planes that wait to move there.
+type demand struct {
+	// needs are what the largest of them requests.
+	needs []seedfacts.Need
+	// controlPlanes are of which kinds they are.
+	controlPlanes []seedfacts.ControlPlane
+}
+
+// demand returns what the control planes that wait to move to the other seed need; nothing if none waits. A shoot that
+// somebody asks about counts as one that waits.
+func (p *Prober) demand(ctx context.Context, own *gardencorev1beta1.Seed, peer string) (demand, error) {
+	var out demand
+	shoots, err := p.moving(ctx, own, peer)
+	if err != nil {
+		return out, err
+	}
+	for i := range shoots {
+		if kind := kindOf(&shoots[i]); !slices.Contains(out.controlPlanes, kind) &&
+			len(out.controlPlanes) < seedfacts.MaxControlPlanes {
+			out.controlPlanes = append(out.controlPlanes, kind)
+		}
+		needs, err := p.needsOf(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(&shoots[i]))
+		if err != nil {
+			return out, err
+		}
+		if larger(seedfacts.RoomOf(needs), seedfacts.RoomOf(out.needs)) {
+			out.needs = needs
+		}
+	}
+	return out, nil
+}
+
+// moving returns the shoots that wait to move to the other seed. The one that somebody asks about comes first.
+func (p *Prober) moving(
 	ctx context.Context, own *gardencorev1beta1.Seed, peer string,
-) ([]seedfacts.Need, error) {
+) ([]gardencorev1beta1.Shoot, error) {
 	shoots := &gardencorev1beta1.ShootList{}
 	if err := p.options.GardenClient.List(ctx, shoots); err != nil {
 		return nil, fmt.Errorf("failed to list the Shoots of seed %s: %w", own.Name, err)
 	}
-	asked := seedfacts.RoomRequested(own, peer)
-	var largest []seedfacts.Need
+	asked := func(shoot *gardencorev1beta1.Shoot) bool {
+		return client.ObjectKeyFromObject(shoot).String() == seedfacts.RoomRequested(own, peer)
+	}
+	var out []gardencorev1beta1.Shoot
 	for i := range shoots.Items {
 		shoot := &shoots.Items[i]
 		if shoot.Status.SeedName == nil || *shoot.Status.SeedName != own.Name {
@@ -57,18 +90,21 @@ func (p *Prober) needs(
 		}
 		source, destination, _ := steps.Seeds(shoot)
 		waits := source == own.Name && destination == peer && steps.NeedsAgents(shoot) && !steps.InFlight(shoot)
-		if !waits && client.ObjectKeyFromObject(shoot).String() != asked {
-			continue
-		}
-		needs, err := p.needsOf(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(shoot))
-		if err != nil {
-			return nil, err
-		}
-		if larger(seedfacts.RoomOf(needs), seedfacts.RoomOf(largest)) {
-			largest = needs
+		switch {
+		case asked(shoot):
+			out = slices.Insert(out, 0, *shoot)
+		case waits:
+			out = append(out, *shoot)
 		}
 	}
-	return largest, nil
+	return out, nil
+}
+
+func kindOf(shoot *gardencorev1beta1.Shoot) seedfacts.ControlPlane {
+	return seedfacts.ControlPlane{
+		Kubernetes: shoot.Spec.Kubernetes.Version, Workers: !v1beta1helper.IsWorkerless(shoot),
+		HighlyAvailableVPN: v1beta1helper.IsHAVPNEnabled(shoot),
+	}
 }
 
 func larger(one, other seedfacts.Room) bool {
@@ -149,15 +185,19 @@ func apart(pod *corev1.Pod) []string {
 	return slices.Sorted(maps.Keys(keys))
 }
 
-// placeholders returns what makes pods that request as much as the needs say.
+// placeholders returns what makes pods that request as much as the needs say, and pull the images.
 func (s *stage) placeholders() []*appsv1.StatefulSet {
 	var out []*appsv1.StatefulSet
-	for _, need := range s.needs {
+	for _, need := range s.carriers() {
 		labels := map[string]string{LabelRoom: need.Name}
-		container := s.idle()
-		container.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: need.CPU,
+		spec := exposure.Pod(labels, 1, s.idle(), []corev1.Volume{exposure.SecretVolume("tls", Name)})
+		spec.ImagePullSecrets = s.values.PullSecrets.References()
+		if pullers := s.pullers(need.Name, spec.Containers[0]); len(pullers) > 0 {
+			// Not with the image of the relay beside them: the pods of a control plane have no pull secrets.
+			spec.Containers, spec.Volumes, spec.ImagePullSecrets = pullers, nil, nil
+		}
+		spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: need.CPU,
 			corev1.ResourceMemory: need.Memory}
-		spec := exposure.Pod(labels, 1, container, []corev1.Volume{exposure.SecretVolume("tls", Name)})
 		spec.PriorityClassName = ""
 		spec.TopologySpreadConstraints = nil
 		for _, key := range need.Apart {

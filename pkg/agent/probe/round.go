@@ -41,8 +41,8 @@ type round struct {
 	peer string
 	// stage is what is deployed in this seed.
 	stage *stage
-	// needs are what the other side is to look for room for.
-	needs []seedfacts.Need
+	// demand is what the other side is to try.
+	demand demand
 	// began is when the round began.
 	began metav1.Time
 }
@@ -94,29 +94,46 @@ func (r *round) probe(ctx context.Context) seedfacts.ProbeResult {
 		return unknown(err)
 	}
 	out.Of = seedfacts.Fingerprint(theirs.Authority)
-	if err := seedfacts.CheckNeeds(theirs.Needs); err != nil {
-		return unknown(fmt.Errorf("seed %s: %w", r.peer, err))
-	}
-	r.stage.needs = theirs.Needs
-	if err := r.stage.deploy(ctx, theirs.Authority); err != nil {
+	if err := r.prepare(ctx, theirs); err != nil {
 		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 			out.Problems = append(out.Problems, err.Error())
 			return out
 		}
 		return unknown(err)
 	}
-	if problems := r.awaitReady(ctx); len(problems) > 0 {
-		out.Problems = append(out.Problems, problems...)
+	if out.Problems, out.Unknown = r.awaitReady(ctx); len(out.Problems)+len(out.Unknown) > 0 {
 		return out
 	}
 	if len(theirs.Needs) > 0 {
 		out.Room = new(seedfacts.RoomOf(theirs.Needs))
 	}
+	out.Images = r.stage.pulled()
 	if err := r.stage.leaveRoom(ctx); err != nil {
 		// They go with the namespace.
 		r.log.Error(err, "Failed to remove what has looked for room")
 	}
 	return r.measure(ctx, theirs.Authority, out)
+}
+
+// prepare deploys what this side tries for the other one.
+func (r *round) prepare(ctx context.Context, theirs seedfacts.ProbeRound) error {
+	if err := errors.Join(seedfacts.CheckNeeds(theirs.Needs),
+		seedfacts.CheckControlPlanes(theirs.ControlPlanes)); err != nil {
+		return fmt.Errorf("seed %s: %w", r.peer, err)
+	}
+	images, err := r.options.Images.of(theirs.ControlPlanes)
+	if err != nil {
+		return err
+	}
+	if len(images) > 0 {
+		ofEtcd, err := r.stage.etcdImages(ctx)
+		if err != nil {
+			return err
+		}
+		images = append(images, ofEtcd...)
+	}
+	r.stage.needs, r.stage.images = theirs.Needs, images
+	return r.stage.deploy(ctx, theirs.Authority)
 }
 
 // setUp reads both seeds, and makes the namespace and the certificates.
@@ -129,12 +146,12 @@ func (r *round) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.needs, err = r.Prober.needs(ctx, own, other.Name); err != nil {
+	if r.demand, err = r.Prober.demand(ctx, own, other.Name); err != nil {
 		return err
 	}
 	r.stage, err = newStage(r.Prober, r.peer, exposure.Values{
 		Namespace: NamespaceOf(own.Name, other.Name), Role: roleOf(own.Name, other.Name),
-		Image: r.options.RelayImage, TLSSecretName: Name,
+		Image: r.options.RelayImage, PullSecrets: r.options.PullSecrets, TLSSecretName: Name,
 		Domain: exposure.IngressDomain(own), PeerDomain: exposure.IngressDomain(other),
 		Istio: r.options.Gateway, Clock: r.options.Clock,
 	})
@@ -156,7 +173,8 @@ func roleOf(own, other string) steps.Role {
 func (r *round) announce(ctx context.Context) error {
 	return r.write(ctx, func(_ *gardencorev1beta1.Seed, probes *seedfacts.Probes) error {
 		connection := probes.To(r.peer)
-		connection.Round = &seedfacts.ProbeRound{Began: r.began, Authority: r.stage.authority(), Needs: r.needs}
+		connection.Round = &seedfacts.ProbeRound{Began: r.began, Authority: r.stage.authority(), Needs: r.demand.needs,
+			ControlPlanes: r.demand.controlPlanes}
 		probes.Set(connection)
 		return nil
 	})
@@ -179,14 +197,19 @@ func (r *round) awaitPeer(ctx context.Context) (seedfacts.ProbeRound, error) {
 	return theirs, err
 }
 
-// awaitReady waits until the pods in this seed are ready, and returns what keeps them.
-func (r *round) awaitReady(ctx context.Context) []string {
+// awaitReady waits until the pods in this seed are ready, and returns what keeps them, and what is not known yet.
+func (r *round) awaitReady(ctx context.Context) (problems, unknown []string) {
 	err := r.until(ctx, readyPatience, r.stage.ready)
 	if err == nil {
-		return nil
+		return nil, nil
 	}
-	return append([]string{fmt.Sprintf("what a migration needs in seed %s was not ready within %s: %v",
-		r.options.SeedName, readyPatience, err)}, r.stage.troubles(ctx)...)
+	what := fmt.Sprintf("what a migration needs in seed %s was not ready within %s: %v", r.options.SeedName,
+		readyPatience, err)
+	troubles := r.stage.troubles(ctx)
+	if pulling := (stillPulling{}); errors.As(err, &pulling) && len(troubles) == 0 {
+		return nil, []string{what}
+	}
+	return append([]string{what}, troubles...), nil
 }
 
 // measure measures the way to the other side, once that is ready.

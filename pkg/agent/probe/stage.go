@@ -71,6 +71,8 @@ type stage struct {
 	ca, leaf *secretsutils.Certificate
 	// needs are what room is looked for in this seed for.
 	needs []seedfacts.Need
+	// images are those that the nodes of this seed have to be able to pull.
+	images []image
 }
 
 // newStage makes the certificates of a round.
@@ -140,19 +142,23 @@ func (s *stage) close(ctx context.Context) error {
 	return nil
 }
 
-// deploy deploys the relays as a migration does, and the answerer.
+// deploy deploys the relays as a migration does, the answerer, and what looks for room and pulls images.
 func (s *stage) deploy(ctx context.Context, peerAuthority string) error {
-	for _, object := range []client.Object{s.secret(peerAuthority), s.service(), s.answerer()} {
+	for _, object := range []client.Object{s.secret(peerAuthority), s.service()} {
 		if err := s.options.SeedClient.Create(ctx, object); err != nil {
 			return fmt.Errorf("failed to create %T %s: %w", object, client.ObjectKeyFromObject(object), err)
 		}
 	}
-	for _, statefulSet := range s.placeholders() {
+	// It copies the Secrets with which the other pods pull the image, too.
+	if err := s.exposure.Deploy(ctx); err != nil {
+		return err
+	}
+	for _, statefulSet := range append(s.placeholders(), s.answerer()) {
 		if err := s.options.SeedClient.Create(ctx, statefulSet); err != nil {
 			return fmt.Errorf("failed to create StatefulSet %s: %w", client.ObjectKeyFromObject(statefulSet), err)
 		}
 	}
-	return s.exposure.Deploy(ctx)
+	return nil
 }
 
 func (s *stage) secret(peerAuthority string) *corev1.Secret {
@@ -184,16 +190,13 @@ func (s *stage) answerer() *appsv1.StatefulSet {
 		},
 		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 	}
+	spec := exposure.Pod(AnswererLabels(), 1, container, []corev1.Volume{exposure.SecretVolume("tls", Name)})
+	spec.ImagePullSecrets = s.values.PullSecrets.References()
 	statefulSet := &appsv1.StatefulSet{ObjectMeta: s.meta(naming.EtcdName(etcdRole))}
 	statefulSet.Spec = appsv1.StatefulSetSpec{
 		Replicas: new(int32(1)), ServiceName: naming.PeerServiceName(etcdRole),
 		Selector: &metav1.LabelSelector{MatchLabels: AnswererLabels()},
-		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: AnswererLabels()},
-			Spec: exposure.Pod(AnswererLabels(), 1, container, []corev1.Volume{
-				exposure.SecretVolume("tls", Name),
-			}),
-		},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: AnswererLabels()}, Spec: spec},
 	}
 	return statefulSet
 }
@@ -230,7 +233,10 @@ func (s *stage) ready(ctx context.Context) error {
 	if err := exposure.CheckRecord(ctx, s.options.SeedClient, s.values); err != nil {
 		return err
 	}
-	return s.checkRoom(ctx)
+	if err := s.checkRoom(ctx); err != nil {
+		return err
+	}
+	return s.checkPulls(ctx)
 }
 
 // question returns how the other side is asked.

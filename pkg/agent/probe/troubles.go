@@ -7,14 +7,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // imageTroubles are why a container waits that has no image, or cannot be made of it.
-var imageTroubles = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
-	"RegistryUnavailable", "ImageInspectError", "CreateContainerConfigError", "CreateContainerError"}
+var imageTroubles = append([]string{"CreateContainerConfigError", "CreateContainerError"}, pullTroubles...)
 
 // troubles says, as far as the seed tells, why pods are not ready: nodes, quotas, images.
 func (s *stage) troubles(ctx context.Context) []string {
@@ -55,13 +55,29 @@ func ofPod(pod *corev1.Pod) []string {
 	}
 	for _, status := range pod.Status.ContainerStatuses {
 		switch {
+		case strings.HasPrefix(status.Name, pullPrefix):
+			if cannotPull(status) {
+				out = append(out, fmt.Sprintf("node %s cannot pull image %s of %s: %s: %s", pod.Spec.NodeName,
+					imageOf(pod, status), strings.TrimLeft(strings.TrimPrefix(status.Name, pullPrefix), "0123456789-"),
+					status.State.Waiting.Reason, shortened(status.State.Waiting.Message)))
+			}
 		case status.State.Waiting != nil && slices.Contains(imageTroubles, status.State.Waiting.Reason):
 			out = append(out, fmt.Sprintf("image %s of pod %s: %s: %s", status.Image, pod.Name,
-				status.State.Waiting.Reason, status.State.Waiting.Message))
+				status.State.Waiting.Reason, shortened(status.State.Waiting.Message)))
 		case status.LastTerminationState.Terminated != nil:
 			out = append(out, fmt.Sprintf("container %s of pod %s has ended with code %d", status.Name, pod.Name,
 				status.LastTerminationState.Terminated.ExitCode))
 		}
 	}
 	return out
+}
+
+// imageOf returns the image as the pod refers to it. The kubelet may report another name of the same one.
+func imageOf(pod *corev1.Pod, status corev1.ContainerStatus) string {
+	for _, container := range pod.Spec.Containers {
+		if container.Name == status.Name {
+			return container.Image
+		}
+	}
+	return status.Image
 }

@@ -6,6 +6,7 @@ package setup
 import (
 	"fmt"
 
+	"github.com/gardener/gardener/imagevector"
 	"github.com/gardener/gardener/pkg/features"
 	"k8s.io/component-base/version"
 	"k8s.io/utils/clock"
@@ -156,8 +157,11 @@ func newProber(e *Environment) (*probe.Prober, error) {
 	return probe.New(probe.Options{
 		Log: e.Log.WithName("probe"), Garden: e.GardenCluster.GetAPIReader(),
 		GardenClient: e.GardenCluster.GetClient(), SeedClient: e.SeedClientSet.Client(), SeedName: e.SeedName(),
-		RelayImage: image, Gateway: gateway, Measure: answer.Measure, Clock: clock.RealClock{},
-		Off: !ptr.Deref(e.Config.Controllers.LiveMigration.Probe, false),
+		RelayImage: image, PullSecrets: pullSecretsOf(e.Config), Gateway: gateway, Measure: answer.Measure,
+		Images: probe.Images{Vector: imagevector.Containers(), SeedVersion: e.SeedClientSet.Version,
+			Gardener: version.Get().GitVersion},
+		Clock: clock.RealClock{},
+		Off:   !ptr.Deref(e.Config.Controllers.LiveMigration.Probe, false),
 	})
 }
 

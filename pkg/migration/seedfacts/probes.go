@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/Masterminds/semver/v3"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,6 +62,19 @@ type ProbeRound struct {
 	// Needs are what the pods of the largest control plane request that waits to move to the other seed, in the order
 	// of their names. The agent of that seed looks for room for them.
 	Needs []Need `json:"needs,omitempty"`
+	// ControlPlanes are the kinds of control planes that wait to move to the other seed, each of them once. The agent
+	// of that seed tries whether its nodes can pull their images.
+	ControlPlanes []ControlPlane `json:"controlPlanes,omitempty"`
+}
+
+// ControlPlane is what decides of which images a control plane is made.
+type ControlPlane struct {
+	// Kubernetes is the version of Kubernetes of the shoot.
+	Kubernetes string `json:"kubernetes"`
+	// Workers reports that the shoot has workers, and HighlyAvailableVPN that its kube-apiservers reach them through a
+	// VPN of several tunnels.
+	Workers            bool `json:"workers,omitempty"`
+	HighlyAvailableVPN bool `json:"highlyAvailableVPN,omitempty"`
 }
 
 // Need is what the pods of one StatefulSet or Deployment of a control plane request.
@@ -80,6 +94,8 @@ type Need struct {
 const (
 	maxNeeds = 50
 	maxPods  = 10
+	// MaxControlPlanes is of how many kinds of control planes a probe tries the images.
+	MaxControlPlanes = 10
 )
 
 // CheckNeeds returns an error if somebody asks for more room than a control plane can need.
@@ -91,6 +107,22 @@ func CheckNeeds(needs []Need) error {
 		if need.Pods < 1 || need.Pods > maxPods {
 			return fmt.Errorf("room for %d pods of %s is asked for, 1 to %d are permitted", need.Pods, need.Name,
 				maxPods)
+		}
+	}
+	return nil
+}
+
+// CheckControlPlanes returns an error if somebody asks for the images of more kinds of control planes than a probe
+// tries, or of a version that is none.
+func CheckControlPlanes(controlPlanes []ControlPlane) error {
+	if len(controlPlanes) > MaxControlPlanes {
+		return fmt.Errorf("the images of %d kinds of control planes are asked for, at most %d are permitted",
+			len(controlPlanes), MaxControlPlanes)
+	}
+	for _, controlPlane := range controlPlanes {
+		if _, err := semver.StrictNewVersion(controlPlane.Kubernetes); err != nil {
+			return fmt.Errorf("the images of Kubernetes %q are asked for, which is no version: %w",
+				controlPlane.Kubernetes, err)
 		}
 	}
 	return nil
@@ -138,6 +170,9 @@ type ProbeResult struct {
 	// Room is what was found room for in this seed: the largest control plane that waited to move here; nil if none
 	// did.
 	Room *Room `json:"room,omitempty"`
+	// Images are those that nodes of this seed have pulled, or had: of the control planes that waited to move here,
+	// sorted. It is empty if none did, and if the other agent is too old to say.
+	Images []string `json:"images,omitempty"`
 	// Problems say what a migration would fail at.
 	Problems []string `json:"problems,omitempty"`
 	// Unknown says what could not be found out.

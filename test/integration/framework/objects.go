@@ -219,8 +219,12 @@ func (g *Garden) createOnceAdmitted(ctx context.Context, object client.Object) e
 	var last error
 	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second,
 		true, func(ctx context.Context) (bool, error) {
-			last = g.Client.Create(ctx, object)
-			return last == nil, nil
+			err := g.Client.Create(ctx, object)
+			if err == nil || ctx.Err() == nil || last == nil {
+				// That the time is over does not say why the object was refused before.
+				last = err
+			}
+			return err == nil, nil
 		}); err != nil {
 		return last
 	}
