@@ -53,7 +53,8 @@ func (t *terminal) Write(b []byte) (int, error) {
 var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 	var (
 		cfg                 *config.Config
-		binary, folder      string
+		built               plugin
+		folder              string
 		source, destination string
 
 		mu      sync.Mutex
@@ -61,19 +62,6 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 		last    string
 	)
 
-	// command returns the plugin as a process, with access to the garden and both seeds.
-	command := func(ctx context.Context, args ...string) *exec.Cmd {
-		all := []string{"--kubeconfig", cfg.Kubeconfig(cfg.Garden.Name), "-n", shoot.Namespace}
-		for _, seed := range cfg.Seeds {
-			all = append(all, "--seed-kubeconfig", seed.Name+"="+cfg.Kubeconfig(seed.Name))
-		}
-		cmd := exec.CommandContext(ctx, binary, append(args, all...)...)
-		cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(folder, "cache"), "NO_COLOR=1")
-		// As Ctrl-C does: the probe has something to clean up.
-		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-		cmd.WaitDelay = 3 * time.Minute
-		return cmd
-	}
 	keep := func(args []string, code exit.Code, output string) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -97,7 +85,7 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 		GinkgoHelper()
 		var stdout, both bytes.Buffer
 		screen := &terminal{out: &both}
-		cmd := command(ctx, args...)
+		cmd := built.command(ctx, args...)
 		cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, screen), screen
 		err := cmd.Run()
 		var failed *exec.ExitError
@@ -171,12 +159,8 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		cfg = landscapeOf()
 		folder = GinkgoT().TempDir()
-		binary = filepath.Join(folder, "kubectl-livecpm")
-		By("building the plugin")
-		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "./cmd/kubectl-livecpm")
-		build.Dir = cfg.Repo
-		built, err := build.CombinedOutput()
-		Expect(err).NotTo(HaveOccurred(), string(built))
+		built = plugin{cfg: cfg, folder: folder}
+		built.build(ctx)
 		bringUp(ctx, cfg)
 
 		s := look(ctx)
@@ -294,7 +278,7 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 			var result, progress bytes.Buffer
 			args := []string{"probe", shootName, "--until-complete", "--after", "10s", "--rate", "20", "--dns-server",
 				cfg.Garden.IP + ":53", "-o", "json"}
-			probing := command(ctx, args...)
+			probing := built.command(ctx, args...)
 			probing.Stdout, probing.Stderr = &result, &progress
 			Expect(probing.Start()).To(Succeed())
 			ended := false

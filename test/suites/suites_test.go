@@ -30,6 +30,7 @@ const (
 	labelNodes       = "nodes"
 	labelPolicies    = "policies"
 	labelConformance = "conformance"
+	labelPlanted     = "planted"
 )
 
 // limits bound what is run: the sum of those of which a label is chosen.
@@ -47,6 +48,7 @@ var limits = []struct {
 	{[]string{labelNodes}, 5 * time.Hour},
 	{[]string{labelPolicies}, time.Hour},
 	{[]string{labelConformance}, 4 * time.Hour},
+	{[]string{labelPlanted}, 5 * time.Hour},
 }
 
 const (
