@@ -15,6 +15,7 @@ import (
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientretry "k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
@@ -133,7 +134,8 @@ func (d *destination) readEtcd(
 	return etcd, nil
 }
 
-// scaleEtcd asks etcd-druid for the number of members, if the Etcd has less, and leaves the rest of it as it is.
+// scaleEtcd asks etcd-druid for the number of members, if the Etcd has less, and leaves the rest of it as it is. Others
+// write to the Etcd as well, etcd-druid above all: then it is read again.
 func (d *destination) scaleEtcd(ctx context.Context, etcd *druidcorev1alpha1.Etcd, members int32) error {
 	if etcd.Spec.Replicas >= members {
 		return nil
@@ -141,12 +143,24 @@ func (d *destination) scaleEtcd(ctx context.Context, etcd *druidcorev1alpha1.Etc
 	if err := joint.AnnounceMembers(ctx, d.SeedClientSet.Client(), etcd, members); err != nil {
 		return err
 	}
-	patch := client.MergeFromWithOptions(etcd.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	etcd.Spec.Replicas = members
-	metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, v1beta1constants.GardenerOperation,
-		v1beta1constants.GardenerOperationReconcile)
-	if err := d.SeedClientSet.Client().Patch(ctx, etcd, patch); err != nil {
-		return fmt.Errorf("failed to scale Etcd %s to %d: %w", client.ObjectKeyFromObject(etcd), members, err)
+	var (
+		key, seed = client.ObjectKeyFromObject(etcd), d.SeedClientSet.Client()
+		err       error
+	)
+	// What it returns is not used: it takes a timeout of the request for one of its own, and then returns nil.
+	_ = clientretry.RetryOnConflict(clientretry.DefaultBackoff, func() error {
+		if err = seed.Get(ctx, key, etcd); err != nil || etcd.Spec.Replicas >= members {
+			return err
+		}
+		patch := client.MergeFromWithOptions(etcd.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		etcd.Spec.Replicas = members
+		metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, v1beta1constants.GardenerOperation,
+			v1beta1constants.GardenerOperationReconcile)
+		err = seed.Patch(ctx, etcd, patch)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("failed to scale Etcd %s to %d: %w", key, members, err)
 	}
 	return nil
 }

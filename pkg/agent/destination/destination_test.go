@@ -31,6 +31,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/livecpm/livecpm/pkg/agent/destination"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
@@ -180,6 +181,32 @@ var _ = Describe("Scaling an Etcd", func() {
 		after := &druidcorev1alpha1.Etcd{}
 		Expect(deps.SeedClientSet.Client().Get(ctx, client.ObjectKeyFromObject(etcd), after)).To(Succeed())
 		Expect(after.ResourceVersion).To(Equal(scaled.ResourceVersion))
+	})
+
+	It("should read the Etcd again if etcd-druid has written to it meanwhile", func() {
+		etcd := &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Name: "etcd-main", Namespace: namespace},
+			Spec: druidcorev1alpha1.EtcdSpec{Replicas: 2}}
+		conflicts := 2
+		c := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(etcd).WithInterceptorFuncs(
+			interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object,
+				patch client.Patch, opts ...client.PatchOption) error {
+				if written, ok := obj.(*druidcorev1alpha1.Etcd); ok && written.Spec.Replicas == 3 && conflicts > 0 {
+					conflicts--
+					other := &druidcorev1alpha1.Etcd{}
+					Expect(c.Get(ctx, client.ObjectKeyFromObject(obj), other)).To(Succeed())
+					metav1.SetMetaDataAnnotation(&other.ObjectMeta, "druid", fmt.Sprint(conflicts))
+					Expect(c.Update(ctx, other)).To(Succeed())
+				}
+				return c.Patch(ctx, obj, patch, opts...)
+			}}).Build()
+		deps := newDeps()
+		deps.SeedClientSet = fakekubernetes.NewClientSetBuilder().WithClient(c).WithAPIReader(c).Build()
+		Expect(destination.ScaleEtcd(ctx, deps, newMigration(),
+			destination.EtcdSize{Role: "main", Members: 3})).To(Succeed())
+		scaled := &druidcorev1alpha1.Etcd{}
+		Expect(c.Get(ctx, client.ObjectKeyFromObject(etcd), scaled)).To(Succeed())
+		Expect(scaled.Spec.Replicas).To(Equal(int32(3)))
+		Expect(scaled.Annotations).To(HaveKeyWithValue("druid", "0"), "nothing of the others is lost")
 	})
 })
 
