@@ -27,6 +27,9 @@ type Answer struct {
 	Values []string
 	// TTL is how long a cache may keep the answer.
 	TTL time.Duration
+	// Authoritative reports whether the server is responsible for the name: then the TTL is that of the record. From
+	// another one it is what is left of it.
+	Authoritative bool
 }
 
 // NameServers answers what the DNS servers responsible for a name say about it.
@@ -106,7 +109,7 @@ func serversAt(addresses []string) []server {
 }
 
 func answerOf(server string, response *dns.Msg, rrType uint16) Answer {
-	answer := Answer{Server: server}
+	answer := Answer{Server: server, Authoritative: response.Authoritative}
 	for _, rr := range response.Answer {
 		if rr.Header().Rrtype != rrType {
 			continue

@@ -119,10 +119,39 @@ func TTL(ctx context.Context, servers NameServers, silence *Silence, name string
 	return longest, nil
 }
 
+// PublishedTTL returns the TTL with which the name enters caches from now on: the longest that its name servers publish.
+// It fails unless each of them answers, knows the name and is responsible for it: what others say may be what is left
+// of a TTL.
+func PublishedTTL(ctx context.Context, servers NameServers, name string) (time.Duration, error) {
+	said, err := ask(ctx, servers, name)
+	if err != nil {
+		return 0, err
+	}
+	if len(said) == 0 {
+		return 0, errors.New("no name server was asked")
+	}
+	var longest time.Duration
+	for _, server := range slices.Sorted(maps.Keys(said)) {
+		switch of := said[server]; {
+		case of.err != nil:
+			return 0, of.err
+		case len(of.aliases)+len(of.addresses) == 0:
+			return 0, fmt.Errorf("name server %s does not know the name", server)
+		case of.cached:
+			return 0, fmt.Errorf("name server %s is not responsible for the name", server)
+		default:
+			longest = max(longest, of.ttl)
+		}
+	}
+	return longest, nil
+}
+
 // saying is what one name server says about a name.
 type saying struct {
 	aliases, addresses []string
 	ttl                time.Duration
+	// cached reports whether it is not responsible for the name.
+	cached bool
 	// err tells why it did not answer one of the questions.
 	err error
 }
@@ -167,6 +196,7 @@ func ask(ctx context.Context, servers NameServers, name string) (sayings, error)
 				of.err = answer.Err
 			}
 			of.ttl = max(of.ttl, answer.TTL)
+			of.cached = of.cached || !answer.Authoritative
 			if recordType == dns.TypeCNAME {
 				of.aliases = answer.Values
 			} else {

@@ -36,6 +36,8 @@ type scripted struct {
 	silent map[string][]string
 	// ttl is that of all answers.
 	ttl time.Duration
+	// caches are the servers that are not responsible for the names.
+	caches []string
 }
 
 func (s *scripted) Ask(_ context.Context, name, recordType string) ([]livecpmdns.Answer, error) {
@@ -44,7 +46,7 @@ func (s *scripted) Ask(_ context.Context, name, recordType string) ([]livecpmdns
 	defer s.lock.Unlock()
 	for server, says := range s.servers {
 		key := name + " " + recordType
-		answer := livecpmdns.Answer{Server: server}
+		answer := livecpmdns.Answer{Server: server, Authoritative: !slices.Contains(s.caches, server)}
 		if says == nil || slices.Contains(s.silent[server], recordType) {
 			answer.Err = errors.New("failed to ask name server " + server)
 			answers = append(answers, answer)
@@ -225,3 +227,29 @@ var _ = Describe("A name server that does not answer", func() {
 		Expect(err).To(MatchError("no name server was asked"))
 	})
 })
+
+var _ = DescribeTable("The published TTL", func(servers *scripted, ttl time.Duration, problem string) {
+	published, err := livecpmdns.PublishedTTL(context.Background(), servers, apiName)
+	if problem != "" {
+		Expect(err).To(MatchError(ContainSubstring(problem)))
+		return
+	}
+	Expect(err).NotTo(HaveOccurred())
+	Expect(published).To(Equal(ttl))
+},
+	Entry("is known if all name servers publish the name", &scripted{ttl: time.Minute, servers: script{
+		"a": {apiName + " A": always("10.0.0.1")}, "b": {apiName + " CNAME": always(before)}}}, time.Minute, ""),
+	Entry("is not known without name servers", &scripted{}, time.Duration(0), "no name server was asked"),
+	Entry("is not known while one does not answer", &scripted{ttl: time.Minute, servers: script{
+		"a": {apiName + " A": always("10.0.0.1")}, "b": nil}}, time.Duration(0), "failed to ask name server b"),
+	Entry("is not known while one does not answer one of the questions", &scripted{ttl: time.Minute,
+		silent: map[string][]string{"b": {"AAAA"}}, servers: script{
+			"a": {apiName + " A": always("10.0.0.1")}, "b": {apiName + " A": always("10.0.0.1")}}},
+		time.Duration(0), "failed to ask name server b"),
+	Entry("is not known while one does not know the name", &scripted{ttl: time.Minute, servers: script{
+		"a": {apiName + " A": always("10.0.0.1")}, "b": {}}}, time.Duration(0),
+		"name server b does not know the name"),
+	Entry("is not known from a cache", &scripted{ttl: time.Minute, caches: []string{"a"}, servers: script{
+		"a": {apiName + " A": always("10.0.0.1")}}}, time.Duration(0),
+		"name server a is not responsible for the name"),
+)

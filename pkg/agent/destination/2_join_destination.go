@@ -61,6 +61,7 @@ func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (st
 	if err := etcds.Join(ctx, joiningMembers, m.Report); err != nil {
 		return steps.Outcome{}, fmt.Errorf("failed to join the etcd members of the destination: %w", err)
 	}
+	d.lookForShortTTL(ctx, m, b)
 	return steps.Done("%d members of the destination have joined each etcd; both have 5 voters", joiningMembers), nil
 }
 

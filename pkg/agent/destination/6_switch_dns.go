@@ -14,7 +14,6 @@ import (
 	"github.com/gardener/gardener/pkg/utils/retry"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
@@ -28,8 +27,7 @@ import (
 // What has to be remembered of the switch of DNS is on the shoot's namespace in the destination, so that an agent that
 // takes over resumes the wait where the other one stopped.
 const (
-	// annotationFormerTTL is for how long caches may keep the source's address: the TTL of the records before the
-	// switch.
+	// annotationFormerTTL is for how long caches may keep the source's address after the switch; see cachedFor.
 	annotationFormerTTL = "livecpm.gardener.cloud/former-dns-ttl"
 	// annotationMovedAt is when all name servers were first seen to lead to the destination's address.
 	annotationMovedAt = "livecpm.gardener.cloud/dns-moved-at"
@@ -40,7 +38,8 @@ type dnsSwitch struct {
 	// moved reports whether all name servers were seen to lead to the destination's address, at movedAt.
 	moved   bool
 	movedAt time.Time
-	// measured reports whether the TTL of the records was read before the switch, which was formerTTL.
+	// measured reports whether it was found out before the switch how long caches may keep the source's address, which
+	// is formerTTL.
 	measured  bool
 	formerTTL time.Duration
 }
@@ -83,7 +82,7 @@ func (d *destination) moveRecords(ctx context.Context, m *migration.Migration, n
 	}
 	records := recordsOf(b)
 	if !dnsSwitchOf(namespace.Annotations).measured {
-		ttl, err := d.formerTTL(ctx, m, records)
+		ttl, err := d.cachedFor(ctx, m, namespace, records)
 		if err != nil {
 			return err
 		}
@@ -182,7 +181,7 @@ type dnsRecord struct {
 func recordsOf(b *botanist.Botanist) []dnsRecord {
 	var (
 		records []dnsRecord
-		ttl     = configuredTTL(b)
+		ttl     = flows.RecordTTL(b.Config)
 	)
 	if b.NeedsExternalDNS() {
 		records = append(records,
@@ -195,20 +194,9 @@ func recordsOf(b *botanist.Botanist) []dnsRecord {
 	return records
 }
 
-// defaultTTL is what the gardenlet uses without configuration.
-const defaultTTL = 120 * time.Second
-
-func configuredTTL(b *botanist.Botanist) time.Duration {
-	if config := b.Config; config != nil && config.Controllers != nil && config.Controllers.Shoot != nil {
-		if seconds := ptr.Deref(config.Controllers.Shoot.DNSEntryTTLSeconds, 0); seconds > 0 {
-			return time.Duration(seconds) * time.Second
-		}
-	}
-	return defaultTTL
-}
-
 // formerTTL asks the name servers for the TTL of the records as long as they name the source. A name server that is not
-// authoritative tells what is left of it, so it is never taken for less than what this seed gives its records.
+// authoritative tells what is left of it, and the source may have shortened it, so it is never taken for less than what
+// the gardenlets of both seeds give their records.
 func (d *destination) formerTTL(
 	ctx context.Context, m *migration.Migration, records []dnsRecord,
 ) (time.Duration, error) {
@@ -216,14 +204,18 @@ func (d *destination) formerTTL(
 		silence = dns.NewSilence(m.Clock, d.Timings.NameServerPatience)
 		ttl     time.Duration
 	)
+	before, err := d.ttlBefore(ctx, m, records)
+	if err != nil {
+		return 0, err
+	}
 	const asking = "Asking the name servers for the TTL of the records"
-	err := d.untilAnswered(ctx, m, asking, func(ctx context.Context) error {
+	err = d.untilAnswered(ctx, m, asking, func(ctx context.Context) error {
 		for _, record := range records {
 			told, err := dns.TTL(ctx, d.NameServers, silence, record.name)
 			if err != nil {
 				return fmt.Errorf("the TTL of DNS record %s is not known: %w", record.name, err)
 			}
-			ttl = max(ttl, record.ttl, told)
+			ttl = max(ttl, before, told)
 		}
 		return nil
 	})
@@ -241,7 +233,7 @@ func (d *destination) remember(ctx context.Context, namespace *corev1.Namespace,
 
 // forgetDNS removes what was remembered of the switch and of the clients that left the source after it.
 func (d *destination) forgetDNS(ctx context.Context, name string) error {
-	return d.forget(ctx, name, annotationFormerTTL, annotationMovedAt, annotationClientsDrain)
+	return d.forget(ctx, name, annotationFormerTTL, annotationMovedAt, annotationShortTTLSince, annotationClientsDrain)
 }
 
 // forget removes what remember has written to the shoot's namespace.

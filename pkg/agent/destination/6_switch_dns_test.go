@@ -9,9 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gardener/gardener/pkg/client/kubernetes"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	testclock "k8s.io/utils/clock/testing"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/livecpm/livecpm/pkg/agent/destination"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
@@ -65,7 +67,8 @@ var _ = Describe("Waiting for the name servers", func() {
 
 	It("should wait for one silent server with a bound, also for its TTL", func() {
 		m := newMigration()
-		wait := destination.RecordWait{Servers: &alias{silent: 1 << 30}, Name: "api.shoot.example.org",
+		wait := destination.RecordWait{Garden: fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).Build(),
+			Servers: &alias{silent: 1 << 30}, Name: "api.shoot.example.org",
 			Address: "10.0.1.1",
 			Timings: flows.Timings{PollInterval: time.Millisecond, RolloutTimeout: patience.Eventually,
 				NameServerPatience: time.Second},

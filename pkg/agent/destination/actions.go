@@ -12,6 +12,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/agent/backups"
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
@@ -45,6 +46,8 @@ type Options struct {
 	Etcds *etcds.Etcds
 	// ControlPlane removes what runs in this seed if the migration is aborted.
 	ControlPlane *controlplane.ControlPlane
+	// GardenAPIReader reads the garden without a cache.
+	GardenAPIReader client.Reader
 	// NameServers says where DNS leads.
 	NameServers dns.NameServers
 	// SeedClientSet is the client set of the agent's own seed. Its client must not be backed by a cache.

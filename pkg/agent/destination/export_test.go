@@ -17,6 +17,7 @@ import (
 	"github.com/gardener/gardener/pkg/utils/flow"
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,6 +50,7 @@ var (
 
 	AnnotationFormerTTL = annotationFormerTTL
 	AnnotationMovedAt   = annotationMovedAt
+	AnnotationShortTTL  = annotationShortTTLSince
 	AnnotationDrain     = annotationClientsDrain
 )
 
@@ -101,7 +103,7 @@ func (d *Deps) Options() Options {
 		ControlPlane: made(controlplane.New(controlplane.Options{
 			SeedClientSet: d.SeedClientSet, Timings: d.Timings, Clock: d.Clock, DestroyTunnel: bridge.Destroy,
 		})),
-		SeedClientSet: d.SeedClientSet, SeedName: seedName, Timings: d.Timings, Identity: gardener,
+		GardenAPIReader: d.Garden, SeedClientSet: d.SeedClientSet, SeedName: seedName, Timings: d.Timings, Identity: gardener,
 		NameServers: dns.NewNameServers(nil),
 	}
 }
@@ -146,6 +148,8 @@ func ServesAlone(ctx context.Context, deps *Deps, m *migration.Migration) error 
 
 // RecordWait is a wait until name servers lead from one name to an address.
 type RecordWait struct {
+	// Garden has the Seed of the source; it is needed for the TTL only.
+	Garden        client.Reader
 	Servers       dns.NameServers
 	Timings       flows.Timings
 	Name, Address string
@@ -159,8 +163,36 @@ func (w RecordWait) Wait(ctx context.Context, m *migration.Migration) error {
 
 // FormerTTL asks for the TTL.
 func (w RecordWait) FormerTTL(ctx context.Context, m *migration.Migration) (time.Duration, error) {
-	d := &destination{Options: Options{NameServers: w.Servers, Timings: w.Timings}}
+	d := &destination{Options: Options{GardenAPIReader: w.Garden, NameServers: w.Servers, Timings: w.Timings}}
 	return d.formerTTL(ctx, m, []dnsRecord{{name: w.Name}})
+}
+
+// TTL is what is found out about the TTL of a record, to which the gardenlet of the destination gives the one of Config.
+type TTL struct {
+	Deps    *Deps
+	Servers dns.NameServers
+	Name    string
+	Config  time.Duration
+}
+
+func (t TTL) destination() (*destination, []dnsRecord) {
+	d := &destination{Options: t.Deps.Options()}
+	d.NameServers = t.Servers
+	return d, []dnsRecord{{name: t.Name, ttl: t.Config}}
+}
+
+// Look looks whether a shorter one is published.
+func (t TTL) Look(ctx context.Context, m *migration.Migration) error {
+	d, records := t.destination()
+	return d.tryToSeeShortTTL(ctx, m, records)
+}
+
+// CachedFor tells for how long caches keep the record, in view of the shoot's namespace.
+func (t TTL) CachedFor(
+	ctx context.Context, m *migration.Migration, namespace *corev1.Namespace,
+) (time.Duration, error) {
+	d, records := t.destination()
+	return d.cachedFor(ctx, m, namespace, records)
 }
 
 // WithdrawTunnel runs the task of the last step that removes the exposure before the etcds are rolled.

@@ -79,7 +79,7 @@ func NewRooms(e *Environment) (*Rooms, error) {
 		SeedPods: func(namespace string) joint.Pods { return e.SeedClientSet.Kubernetes().CoreV1().Pods(namespace) },
 	})
 	rooms.ControlPlane, errs[6] = controlplane.New(controlplane.Options{
-		SeedClientSet: e.SeedClientSet, Timings: timings(e.Config), Clock: realTime,
+		SeedClientSet: e.SeedClientSet, Timings: timings(e), Clock: realTime,
 		DestroyTunnel: rooms.Tunnel.Destroy,
 	})
 	rooms.Snapshots, errs[7] = backups.NewSnapshots(backups.SnapshotsOptions{Backups: rooms.Backups, Clock: realTime})
@@ -94,10 +94,13 @@ func pullSecretsOf(config *configv1alpha1.AgentConfiguration) exposure.PullSecre
 	return out
 }
 
-func timings(config *configv1alpha1.AgentConfiguration) flows.Timings {
+func timings(e *Environment) flows.Timings {
+	config := e.Config
 	return flows.Timings{
 		PollInterval:   config.Flows.PollInterval.Duration,
 		DNSMargin:      config.DNS.Margin.Duration,
+		ShortTTL:       config.DNS.ShortTTL.Duration,
+		RecordTTL:      flows.RecordTTL(e.GardenletConfig),
 		DrainTimeout:   config.Flows.DrainTimeout.Duration,
 		GatewayDrain:   config.Flows.GatewayDrain.Duration,
 		JoinTimeout:    config.Etcd.JoinTimeout.Duration,

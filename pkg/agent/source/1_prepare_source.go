@@ -20,7 +20,8 @@ import (
 
 // prepare makes the source ready for members of the destination. The etcd of the source is only looked at and backed
 // up, and its leadership may move from one member to another; neither its member list nor its pods are changed. The
-// destination's members become known to its configuration, which is only read when a member starts.
+// destination's members become known to its configuration, which is only read when a member starts. The DNS records
+// get a shorter TTL.
 func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	b, err := s.Botanists.New(ctx, m, gardencorev1beta1.LastOperationTypeMigrate)
 	if err != nil {
@@ -90,6 +91,13 @@ func (s *source) prepareGraph(m *migration.Migration, b *botanist.Botanist, fact
 				return s.ShootStates.Replace(ctx, m.Shoot)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(deployExposure),
+		})
+		_ = g.Add(flow.Task{
+			Name: "Shortening the TTL of the DNS records",
+			Fn: func(ctx context.Context) error {
+				s.shortenTTL(ctx, m)
+				return nil
+			},
 		})
 		_ = g.Add(flow.Task{
 			Name: "Adding the members of the destination to the initial cluster of the etcds",

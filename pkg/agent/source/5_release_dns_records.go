@@ -20,11 +20,14 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
+// ingressRecord is the suffix of the name of the DNSRecord for what is exposed beside the kube-apiserver.
+const ingressRecord = "ingress"
+
 // shootDNSRecords are the suffixes of the names of the DNSRecords that point at the shoot's control plane.
 var shootDNSRecords = []string{
 	v1beta1constants.DNSRecordExternalName,
 	v1beta1constants.DNSRecordInternalName,
-	"ingress",
+	ingressRecord,
 }
 
 // releaseDNSRecords removes the DNSRecord objects of the source and leaves the records alone. Clients continue with the
@@ -38,6 +41,11 @@ func (s *source) releaseDNSRecords(ctx context.Context, m *migration.Migration) 
 		return steps.Outcome{}, err
 	}
 	for i := range left {
+		if refusedTTL(&left[i]) {
+			if err := s.giveTTLBack(ctx, m, &left[i]); err != nil {
+				return steps.Outcome{}, err
+			}
+		}
 		if busy(&left[i]) {
 			break
 		}

@@ -11,6 +11,7 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/agent/backups"
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
@@ -40,6 +41,8 @@ type Options struct {
 	Etcds *etcds.Etcds
 	// ControlPlane stops and removes what runs in this seed.
 	ControlPlane *controlplane.ControlPlane
+	// GardenAPIReader reads the garden without a cache.
+	GardenAPIReader client.Reader
 	// SeedClientSet is the client set of the agent's own seed. Its client must not be backed by a cache.
 	SeedClientSet kubernetes.Interface
 	// SeedName is the name of that seed.

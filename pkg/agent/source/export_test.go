@@ -44,6 +44,19 @@ var (
 	LeftIn               = leftIn
 )
 
+// AnnotationFormerTTL is where the TTL of before is kept.
+const AnnotationFormerTTL = annotationFormerTTL
+
+// ShortenTTL runs this part of the first step.
+func ShortenTTL(ctx context.Context, deps *Deps, m *migration.Migration) error {
+	return deps.source().tryToShortenTTL(ctx, m)
+}
+
+// GiveTTLsBack runs this part of an abort.
+func GiveTTLsBack(ctx context.Context, deps *Deps, m *migration.Migration) error {
+	return deps.source().giveTTLsBack(ctx, m)
+}
+
 // AnnotationClientsDrained is where the drain of step 6 is recorded.
 const AnnotationClientsDrained = annotationClientsDrained
 
@@ -127,7 +140,8 @@ func (d *Deps) Options() Options {
 		ControlPlane: made(controlplane.New(controlplane.Options{
 			SeedClientSet: d.SeedClientSet, Timings: d.Timings, Clock: d.Clock, DestroyTunnel: bridge.Destroy,
 		})),
-		SeedClientSet: d.SeedClientSet, SeedName: seedName, Timings: d.Timings, PermitsWorkers: true,
+		GardenAPIReader: d.Garden, SeedClientSet: d.SeedClientSet, SeedName: seedName, Timings: d.Timings,
+		PermitsWorkers: true,
 	}
 }
 

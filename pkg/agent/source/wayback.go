@@ -192,7 +192,14 @@ func (s *source) addWayBack(
 		SkipIf:       !facts.undone.dnsRecords,
 		Dependencies: flow.NewTaskIDs(address),
 	})
-	return flow.NewTaskIDs(shootCleared, records)
+	ttls := g.Add(flow.Task{
+		Name: "Giving the DNS records of the source their TTL back",
+		Fn: flows.Retry(func(ctx context.Context) error {
+			return s.giveTTLsBack(ctx, m)
+		}, timeout),
+		Dependencies: flow.NewTaskIDs(records),
+	})
+	return flow.NewTaskIDs(shootCleared, ttls)
 }
 
 // deployDNSRecords makes the source the writer of the shoot's DNS records again. They are as step 5 has left them: the

@@ -87,6 +87,6 @@ func (in PlanInput) tellFormerTTL() view.Check {
 			Evidence: "the Shoot advertises no address with a DNS record"}
 	}
 	return view.Check{Name: CheckFormerTTL, Status: view.Pass, Evidence: fmt.Sprintf(
-		"caches keep the source's address for up to %s (%s); step 6 waits that long and a margin, or longer if the "+
-			"gardenlet gives its records more", longest, strings.Join(told, "; "))}
+		"caches keep the source's address for up to %s (%s); step 6 waits that long and a margin, less if step 1 can "+
+			"shorten the TTL, or longer if the gardenlet gives its records more", longest, strings.Join(told, "; "))}
 }

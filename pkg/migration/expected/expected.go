@@ -27,7 +27,8 @@ const defaultTTL = 2 * time.Minute
 
 // DefaultWaits returns those of an agent without configuration.
 func DefaultWaits() *seedfacts.Waits {
-	return &seedfacts.Waits{DNSMargin: seconds(30), Drain: seconds(70), DrainTimeout: seconds(60),
+	return &seedfacts.Waits{DNSMargin: seconds(30), ShortTTL: seconds(30),
+		RecordTTL: seconds(120), Drain: seconds(70), DrainTimeout: seconds(60),
 		GatewayDrain: seconds(60)}
 }
 

@@ -68,7 +68,8 @@ var _ = Describe("Facts", func() {
 	})
 
 	It("should take the default waits where nobody tells others", func() {
-		Expect(of(expected.Facts{}, move).WaitSeconds).To(Equal(220.0), "TTL 120 s, margin 30 s, drain 70 s")
+		Expect(of(expected.Facts{}, move).WaitSeconds).To(Equal(130.0),
+			"TTL 120 s, which the source shortens to 30 s, margin 30 s, drain 70 s")
 		Expect(of(expected.Facts{}, clean).WaitSeconds).To(Equal(60.0))
 		Expect(of(expected.Facts{Workers: 1}, clean).WaitSeconds).To(Equal(120.0), "both doors")
 		Expect(of(expected.Facts{GatewayKeepsTLS: true, Workers: 1}, clean).WaitSeconds).To(Equal(60.0))
@@ -86,6 +87,28 @@ var _ = Describe("Facts", func() {
 		facts.GatewayKeepsTLS = true
 		Expect(of(facts, clean).WaitSeconds).To(Equal(7 * 60.0))
 	})
+
+	DescribeTable("takes the TTL that is left when the records are switched",
+		func(ttl, source, destination, record, left time.Duration) {
+			wait := func(short time.Duration) *seedfacts.Waits {
+				return &seedfacts.Waits{ShortTTL: metav1.Duration{Duration: short},
+					RecordTTL: metav1.Duration{Duration: record}}
+			}
+			facts := expected.Facts{TTL: ttl, SourceWaits: wait(source), DestinationWaits: wait(destination)}
+			Expect(of(facts, move).WaitSeconds).To(Equal(left.Seconds()))
+		},
+		Entry("the shortened one", 2*time.Minute, 30*time.Second, 10*time.Second, 2*time.Minute, 30*time.Second),
+		Entry("what caches still have of the former one", 5*time.Minute, 30*time.Second, 30*time.Second, 5*time.Minute,
+			3*time.Minute),
+		Entry("its own if that is shorter", 20*time.Second, 30*time.Second, 30*time.Second, 2*time.Minute,
+			20*time.Second),
+		Entry("its own if the source wants none shorter", 2*time.Minute, time.Duration(0), 30*time.Second,
+			2*time.Minute, 2*time.Minute),
+		Entry("its own if the destination does not", 2*time.Minute, 30*time.Second, time.Duration(0), 2*time.Minute,
+			2*time.Minute),
+		Entry("its own if the gardenlet of the source gives records less", 5*time.Minute, 30*time.Second,
+			30*time.Second, 2*time.Minute, 5*time.Minute),
+	)
 
 	It("should exchange the waits of past migrations for those of this one", func() {
 		past := record("", "a", "b", seconds...)

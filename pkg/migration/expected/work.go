@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livecpm/livecpm/pkg/migration/history"
+	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/migration/waits"
@@ -174,7 +175,7 @@ func (f Facts) caches(margin time.Duration) time.Duration {
 	case f.told != nil:
 		return f.told.Total
 	case f.TTL > 0:
-		return f.TTL + margin
+		return f.cachedFor(f.TTL) + margin
 	}
 	for _, basis := range []summary.Basis{summary.BasisShoot, summary.BasisSeeds, summary.BasisGarden} {
 		var past []time.Duration
@@ -189,7 +190,21 @@ func (f Facts) caches(margin time.Duration) time.Duration {
 			return median(past)
 		}
 	}
-	return defaultTTL + margin
+	return f.cachedFor(defaultTTL) + margin
+}
+
+// sinceShortened is how long before the switch of DNS the source has shortened the TTL of the records, at least: steps 2
+// to 5 take longer on the landscape of the repository.
+const sinceShortened = 2 * time.Minute
+
+// cachedFor returns for how long caches keep the source's address of a record that had the TTL before the migration.
+func (f Facts) cachedFor(ttl time.Duration) time.Duration {
+	source, destination := cmp.Or(f.SourceWaits, DefaultWaits()), cmp.Or(f.DestinationWaits, DefaultWaits())
+	short := seedfacts.ShortTTL(source, destination)
+	if short == 0 || ttl > source.RecordTTL.Duration {
+		return ttl
+	}
+	return min(ttl, max(short, ttl-sinceShortened))
 }
 
 func has(step steps.Step, reason steps.Reason) bool {

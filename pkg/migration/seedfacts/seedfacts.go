@@ -72,6 +72,12 @@ type Agent struct {
 type Waits struct {
 	// DNSMargin is waited for after the TTL of the former DNS records (dns.margin); counts in the destination.
 	DNSMargin metav1.Duration `json:"dnsMargin"`
+	// ShortTTL is the TTL that the source gives the shoot's DNS records when a migration begins (dns.shortTTL). The
+	// longer one of both agents counts. It is zero if the agent wants none, or is of a release that knows none.
+	ShortTTL metav1.Duration `json:"shortTTL,omitzero"`
+	// RecordTTL is the TTL that the gardenlet of the seed gives DNS records of shoots. It is zero if the agent is of a
+	// release that does not say so.
+	RecordTTL metav1.Duration `json:"recordTTL,omitzero"`
 	// Drain is given to clients that were told to leave before etcd members of the source stop; counts in the
 	// destination.
 	Drain metav1.Duration `json:"drain"`
@@ -79,6 +85,15 @@ type Waits struct {
 	// where the ingress gateway can (flows.gatewayDrain); they count in the source.
 	DrainTimeout metav1.Duration `json:"drainTimeout"`
 	GatewayDrain metav1.Duration `json:"gatewayDrain"`
+}
+
+// ShortTTL returns the TTL that the source gives the shoot's DNS records when a migration between two agents begins: the
+// longer one of what they want. It is zero if one of them wants none, or is not known to want one.
+func ShortTTL(source, destination *Waits) time.Duration {
+	if source == nil || destination == nil || source.ShortTTL.Duration == 0 || destination.ShortTTL.Duration == 0 {
+		return 0
+	}
+	return max(source.ShortTTL.Duration, destination.ShortTTL.Duration)
 }
 
 // ClusterDNS is how the DNS of a seed's cluster answers for an EndpointSlice that no controller of Kubernetes has made.

@@ -9,7 +9,8 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 )
 
-// prepareSource makes the source ready for members of the destination. Nothing of the control plane changes by it.
+// prepareSource makes the source ready for members of the destination. Nothing of the control plane changes by it but
+// the TTL of its DNS records.
 var prepareSource = Step{
 	Condition: gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin,
 	Owner:     Source,
@@ -21,8 +22,8 @@ var prepareSource = Step{
 			By:    Source, Reasons: []Reason{ReasonWaitingForSourceEtcd},
 		},
 		{
-			Title: "Deploy the exposure between the seeds, write the ShootState, take a full snapshot and release " +
-				"the backup entry",
+			Title: "Deploy the exposure between the seeds, shorten the TTL of the DNS records, write the ShootState, " +
+				"take a full snapshot and release the backup entry",
 			By: Source, Reasons: []Reason{ReasonPersistingShootState},
 		},
 	},

@@ -81,6 +81,10 @@ var restoreSource = Step{
 			When: SinceDNSRecords,
 		},
 		{
+			Title: "Give the DNSRecords the TTL of before",
+			By:    Source, Reasons: []Reason{ReasonAborting},
+		},
+		{
 			Title: "Remove the exposure between the seeds and renew the ShootState",
 			By:    Source, Reasons: []Reason{ReasonAborting},
 		},

@@ -112,6 +112,14 @@ func (w Waits) DNSEntryTTL() time.Duration {
 	return 30 * time.Second
 }
 
+// ShortTTL is the agents' dns.shortTTL.
+func (w Waits) ShortTTL() time.Duration {
+	if w == WaitsProduction {
+		return 30 * time.Second
+	}
+	return 10 * time.Second
+}
+
 // DrainTimeout is the agents' flows.drainTimeout.
 func (w Waits) DrainTimeout() time.Duration {
 	if w == WaitsProduction {

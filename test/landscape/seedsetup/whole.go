@@ -201,7 +201,7 @@ func AgentSettings(cfg *config.Config) map[string]any {
 	return map[string]any{
 		// How long each task of a flow takes is only said there.
 		"logLevel": "debug",
-		"dns":      map[string]any{"resolvers": resolvers},
+		"dns":      map[string]any{"resolvers": resolvers, "shortTTL": cfg.Waits.ShortTTL().String()},
 		// Kept connections do not end by themselves: what is left after the clients' DNS caches is moved by the
 		// graceful end of the kube-apiserver. Waiting longer for them would only make the demo longer; the benchmark's
 		// part production has livecpm's own default.

@@ -77,6 +77,7 @@ func SetDefaults(c *AgentConfiguration) {
 	setDuration(&controller.RetryBackoff.Max, time.Minute)
 
 	setDuration(&c.DNS.Margin, 30*time.Second)
+	setDuration(&c.DNS.ShortTTL, 30*time.Second)
 
 	setDuration(&c.Etcd.JoinTimeout, 15*time.Minute)
 

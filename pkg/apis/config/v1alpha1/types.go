@@ -187,6 +187,11 @@ type DNS struct {
 	// Margin is waited for after the record's TTL has passed. Default: 30s.
 	// +optional
 	Margin *metav1.Duration `json:"margin,omitempty"`
+	// ShortTTL is the TTL that the source gives the shoot's DNS records when a migration begins, so that caches forget
+	// its address sooner once they lead to the destination. Records with a shorter one keep it. The longer one of both
+	// agents counts; zero in one of them leaves the records as they are. Default: 30s.
+	// +optional
+	ShortTTL *metav1.Duration `json:"shortTTL,omitempty"`
 	// Resolvers are DNS servers ("host:port") that must answer with the new address before the TTL starts to count.
 	// When empty, the authoritative servers of the record's zone are asked.
 	// +optional

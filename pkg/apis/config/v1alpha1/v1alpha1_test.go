@@ -48,6 +48,7 @@ var _ = Describe("#Decode", func() {
 		Expect(config.Controllers.LiveMigration.ConcurrentSyncs).To(HaveValue(Equal(5)))
 		Expect(config.Controllers.LiveMigration.RetryBackoff.Max.Duration).To(Equal(time.Minute))
 		Expect(config.DNS.Margin.Duration).To(Equal(30 * time.Second))
+		Expect(config.DNS.ShortTTL.Duration).To(Equal(30 * time.Second))
 		Expect(config.Etcd.JoinTimeout.Duration).To(Equal(15 * time.Minute))
 		Expect(config.Flows.DrainTimeout.Duration).To(Equal(time.Minute))
 	})
@@ -70,6 +71,7 @@ controllers:
     workers: true
 dns:
   margin: 0s
+  shortTTL: 0s
   resolvers: ["10.250.0.10:53"]
 flows:
   drainTimeout: 0s
@@ -82,6 +84,7 @@ flows:
 		Expect(config.Controllers.LiveMigration.StepDeadlines).
 			To(HaveKeyWithValue("SourceSeedCleanup", metav1.Duration{Duration: 2 * time.Hour}))
 		Expect(config.DNS.Margin.Duration).To(BeZero())
+		Expect(config.DNS.ShortTTL.Duration).To(BeZero())
 		Expect(config.DNS.Resolvers).To(ConsistOf("10.250.0.10:53"))
 		Expect(config.Flows.DrainTimeout.Duration).To(BeZero())
 	})
@@ -265,6 +268,11 @@ var _ = Describe("#Validate", func() {
 		}, field.ErrorTypeInvalid, "controllers.liveMigration.stepDeadlines[SourceSeedCleanup]", "longer than zero"),
 		Entry("negative margin", func(c *AgentConfiguration) { c.DNS.Margin.Duration = -1 }, field.ErrorTypeInvalid,
 			"dns.margin", "negative"),
+		Entry("negative short TTL", func(c *AgentConfiguration) { c.DNS.ShortTTL.Duration = -time.Second },
+			field.ErrorTypeInvalid, "dns.shortTTL", "negative"),
+		Entry("short TTL with parts of a second",
+			func(c *AgentConfiguration) { c.DNS.ShortTTL.Duration = 1500 * time.Millisecond }, field.ErrorTypeInvalid,
+			"dns.shortTTL", "whole seconds"),
 		Entry("resolver without port", func(c *AgentConfiguration) { c.DNS.Resolvers = []string{"a:53", "b"} },
 			field.ErrorTypeInvalid, "dns.resolvers[1]", "host:port"),
 		Entry("resolver without host", func(c *AgentConfiguration) { c.DNS.Resolvers = []string{":53"} },

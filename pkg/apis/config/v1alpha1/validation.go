@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -232,6 +233,10 @@ func validateConcurrency(n *int, path *field.Path) field.ErrorList {
 
 func validateDNS(c *DNS, path *field.Path) field.ErrorList {
 	errs := validateNotNegative(c.Margin, path.Child("margin"))
+	errs = append(errs, validateNotNegative(c.ShortTTL, path.Child("shortTTL"))...)
+	if ttl := c.ShortTTL; ttl != nil && ttl.Duration%time.Second != 0 {
+		errs = append(errs, field.Invalid(path.Child("shortTTL"), ttl.Duration.String(), "must be whole seconds"))
+	}
 	for i, resolver := range c.Resolvers {
 		host, port, err := net.SplitHostPort(resolver)
 		if number, convErr := strconv.Atoi(port); err != nil || host == "" || convErr != nil ||

@@ -131,6 +131,11 @@ func (in *DNS) DeepCopyInto(out *DNS) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.ShortTTL != nil {
+		in, out := &in.ShortTTL, &out.ShortTTL
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	if in.Resolvers != nil {
 		in, out := &in.Resolvers, &out.Resolvers
 		*out = make([]string, len(*in))
