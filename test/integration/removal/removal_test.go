@@ -6,20 +6,25 @@ package removal_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1 "github.com/gardener/gardener/pkg/apis/core/v1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	securityv1alpha1 "github.com/gardener/gardener/pkg/apis/security/v1alpha1"
 	seedmanagementv1alpha1 "github.com/gardener/gardener/pkg/apis/seedmanagement/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -35,6 +40,9 @@ import (
 	"github.com/livecpm/livecpm/test/integration/framework"
 	"github.com/livecpm/livecpm/test/patience"
 )
+
+// credentialsBinding is with what shoots with workers are created.
+const credentialsBinding = "local"
 
 var _ = Describe("Removal", Ordered, func() {
 	var (
@@ -172,6 +180,12 @@ var _ = Describe("Removal", Ordered, func() {
 			ordinary := dropIn(destination)
 			ordinary.Spec.Deployment.Env, ordinary.Spec.Deployment.Image = nil, nil
 			Expect(garden.Client.Create(ctx, ordinary)).To(Succeed())
+			DeferCleanup(func() {
+				// Gardener permits no ManagedSeed of the same name beside one.
+				for _, seed := range []string{source, destination, elsewhere} {
+					Expect(garden.Client.Delete(ctx, dropIn(seed))).To(Succeed())
+				}
+			})
 			// changed reports whether the API server would refuse the change. Nothing is changed.
 			changed := func(seed string, change func(*seedmanagementv1alpha1.GardenletDeployment)) func() error {
 				return func() error {
@@ -221,6 +235,40 @@ var _ = Describe("Removal", Ordered, func() {
 			upstream := image("registry.example.com/gardener/gardenlet:v1.150.1")
 			Expect(changed(elsewhere, upstream)()).To(Succeed(), "its seed takes no part in a migration")
 			Expect(changed(destination, upstream)()).To(Succeed(), "it has no agent to lose")
+		})
+
+		It("should be refused by the replacement of a gardenlet with the agent that a ManagedSeed deploys", func() {
+			registering(ctx)
+			for _, seed := range []string{source, elsewhere} {
+				Expect(garden.CreateShoot(ctx, registrable(seed))).To(Succeed())
+				Expect(garden.Client.Create(ctx, managed(seed))).To(Succeed())
+			}
+			type deployment = seedmanagementv1alpha1.GardenletDeployment
+			// changed reports whether the API server would refuse the change. Nothing is changed.
+			changed := func(seed string, change func(*deployment)) func() error {
+				return func() error {
+					managedSeed := managed(seed)
+					if err := garden.Client.Get(ctx, client.ObjectKeyFromObject(managedSeed), managedSeed); err != nil {
+						return err
+					}
+					change(managedSeed.Spec.Gardenlet.Deployment)
+					return garden.Client.Update(ctx, managedSeed, client.DryRunAll)
+				}
+			}
+			image := func(ref string) func(*deployment) {
+				return func(d *deployment) { d.Image = &seedmanagementv1alpha1.Image{Ref: &ref} }
+			}
+			upstream := image("registry.example.com/gardener/gardenlet:v1.150.1")
+			refused := forbidden("the gardenlet of seed seed-a must not be replaced", "garden-demo/live",
+				"(registry.example.com/livecpm/livecpm-gardenlet)", "abort-live-migration")
+			Eventually(changed(source, upstream)).Should(refused)
+			Expect(changed(source, func(d *deployment) { d.Env = nil })()).To(refused)
+			Expect(changed(source, func(d *deployment) { d.Image = nil })()).To(refused)
+			Expect(changed(source, image("registry.example.com/livecpm/livecpm-gardenlet:v0.1.1"))()).To(Succeed(),
+				"another tag")
+			Expect(changed(source, func(d *deployment) { d.ReplicaCount = new(int32(3)) })()).To(Succeed(),
+				"more replicas")
+			Expect(changed(elsewhere, upstream)()).To(Succeed(), "its seed takes no part in a migration")
 		})
 
 		It("should be permitted for seeds that take no part in it, and for everything else", func() {
@@ -280,6 +328,77 @@ func dropIn(seed string) *seedmanagementv1alpha1.Gardenlet {
 	gardenlet := &seedmanagementv1alpha1.Gardenlet{}
 	Expect(yaml.UnmarshalStrict(bytes.ReplaceAll(content, []byte("my-seed"), []byte(seed)), gardenlet)).To(Succeed())
 	return gardenlet
+}
+
+// managed returns a ManagedSeed of the name with the same gardenlet, in a shoot of the name.
+func managed(name string) *seedmanagementv1alpha1.ManagedSeed {
+	GinkgoHelper()
+	gardenlet := dropIn(name)
+	return &seedmanagementv1alpha1.ManagedSeed{
+		ObjectMeta: metav1.ObjectMeta{Namespace: gardenlet.Namespace, Name: name},
+		Spec: seedmanagementv1alpha1.ManagedSeedSpec{
+			Shoot: &seedmanagementv1alpha1.Shoot{Name: name},
+			Gardenlet: seedmanagementv1alpha1.GardenletConfig{
+				Deployment: &gardenlet.Spec.Deployment.GardenletDeployment, Config: managedConfig(),
+			},
+		},
+	}
+}
+
+// registrable returns a shoot that gardener-apiserver lets become a seed.
+func registrable(name string) *gardencorev1beta1.Shoot {
+	shoot := framework.NewShoot(name, elsewhere)
+	shoot.Namespace = v1beta1constants.GardenNamespace
+	shoot.Spec.ControlPlane = nil
+	shoot.Spec.CredentialsBindingName = new(credentialsBinding)
+	shoot.Spec.Kubernetes.VerticalPodAutoscaler = &gardencorev1beta1.VerticalPodAutoscaler{Enabled: true}
+	shoot.Spec.Networking = &gardencorev1beta1.Networking{Type: new(framework.ProviderType), Nodes: new("10.0.0.0/16")}
+	shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{
+		Name: "worker", Minimum: 1, Maximum: 1, Machine: gardencorev1beta1.Machine{Type: "local"},
+	}}
+	return shoot
+}
+
+// managedConfig returns the configuration of a gardenlet. What it leaves out, gardener-apiserver takes from the shoot.
+func managedConfig() runtime.RawExtension {
+	GinkgoHelper()
+	credentials := map[string]any{"apiVersion": "v1", "kind": "Secret", "name": "credentials", "namespace": "garden"}
+	content, err := json.Marshal(map[string]any{
+		"apiVersion": gardenletconfigv1alpha1.SchemeGroupVersion.String(), "kind": "GardenletConfiguration",
+		"seedConfig": map[string]any{
+			"apiVersion": gardencorev1beta1.SchemeGroupVersion.String(), "kind": "Seed",
+			"spec": map[string]any{"dns": map[string]any{
+				"provider": map[string]any{"type": framework.ProviderType, "credentialsRef": credentials},
+				"internal": map[string]any{"type": framework.ProviderType, "domain": framework.InternalDomain,
+					"credentialsRef": credentials},
+			}},
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	return runtime.RawExtension{Raw: content}
+}
+
+// registering creates what a shoot in the namespace garden needs that is to become a seed.
+func registering(ctx context.Context) {
+	GinkgoHelper()
+	project := &gardencorev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: "garden"},
+		Spec: gardencorev1beta1.ProjectSpec{Namespace: new(v1beta1constants.GardenNamespace)}}
+	Expect(garden.Client.Create(ctx, project)).To(Succeed())
+	project.Status.Phase = gardencorev1beta1.ProjectReady
+	Expect(garden.Client.Status().Update(ctx, project)).To(Succeed())
+	Expect(garden.Client.Create(ctx, &gardencorev1beta1.ControllerRegistration{
+		ObjectMeta: metav1.ObjectMeta{Name: "of-workers"},
+		Spec: gardencorev1beta1.ControllerRegistrationSpec{Resources: []gardencorev1beta1.ControllerResource{
+			{Kind: "Network", Type: framework.ProviderType},
+			{Kind: "OperatingSystemConfig", Type: framework.ProviderType},
+		}},
+	})).To(Succeed())
+	Expect(garden.Client.Create(ctx, &securityv1alpha1.CredentialsBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta1constants.GardenNamespace, Name: credentialsBinding},
+		Provider:   securityv1alpha1.CredentialsBindingProvider{Type: framework.ProviderType},
+		CredentialsRef: corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Name: "credentials",
+			Namespace: v1beta1constants.GardenNamespace},
+	})).To(Succeed())
 }
 
 // installation returns the ControllerInstallation of a registration in a seed.
