@@ -11,6 +11,7 @@ import (
 	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,7 +78,9 @@ func EtcdWithoutMembers(namespace string) *druidcorev1alpha1.Etcd {
 	labels := map[string]string{LabelProbe: etcdImagesName}
 	return &druidcorev1alpha1.Etcd{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: etcdImagesName,
-			Labels: map[string]string{exposure.LabelKey: exposure.LabelValue}},
+			Labels: map[string]string{exposure.LabelKey: exposure.LabelValue},
+			// A seed's admission webhook requires it before an Etcd may be deleted, also with its namespace.
+			Annotations: map[string]string{v1beta1constants.ConfirmationDeletion: "true"}},
 		Spec: druidcorev1alpha1.EtcdSpec{
 			Labels: labels, Selector: &metav1.LabelSelector{MatchLabels: labels}, Replicas: 0,
 		},

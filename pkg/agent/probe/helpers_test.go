@@ -21,6 +21,7 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -164,10 +165,14 @@ func newRecord() *extensionsv1alpha1.DNSRecord {
 // happens is what becomes of what the probe writes in its seed.
 func (w *world) happens(call calls.Call) error {
 	namespace, isNamespace := call.Object.(*corev1.Namespace)
+	etcd, isEtcd := call.Object.(*druidcorev1alpha1.Etcd)
 	_, ofPods := call.Object.(*corev1.PodList)
 	switch {
 	case ofPods && w.unreadable != nil:
 		return w.unreadable
+	case call.Verb == calls.Delete && isEtcd && etcd.Annotations["confirmation.gardener.cloud/deletion"] != "true":
+		return apierrors.NewForbidden(druidcorev1alpha1.SchemeGroupVersion.WithResource("etcds").GroupResource(),
+			etcd.Name, errors.New("the resource manager's webhook demands an annotation"))
 	case call.Verb == calls.Delete && isNamespace:
 		for _, object := range []client.Object{&corev1.Secret{}, &corev1.Service{}, &corev1.ConfigMap{},
 			&corev1.Pod{}, &corev1.Event{}, &appsv1.StatefulSet{}, &druidcorev1alpha1.Etcd{}} {
