@@ -176,7 +176,7 @@ test-conformance: ## Kubernetes' own conformance specs run against the shoot, ro
 	$(MAKE) --no-print-directory test-e2e LABELS=conformance
 
 .PHONY: fault-matrix
-fault-matrix: ## Take the results of make test-e2e LABELS=faults over into docs/development/fault-matrix
+fault-matrix: ## Take the results of make test-e2e LABELS=faults over into docs/development/fault-matrix, and find out which results are stale
 	$(GO) run ./test/robustness/cmd/matrix
 
 ##@ Landscape and demo (need root)

@@ -127,6 +127,10 @@ line_lengths() { # of pages; the linters measure Go
   [ -z "$bad" ] || { echo "lines of more than 120 columns:"; echo "$bad"; return 1; }
 }
 
+fault_matrix() { # the page of the fault matrix says what its data say, and shows nothing as fresh that the code has made stale
+  go run ./test/robustness/cmd/matrix --check
+}
+
 setup() { # a machine with only Debian's smallest set of packages, make and Go gets all it needs from the two commands
   hack/fresh-machine.sh setup
 }
@@ -139,6 +143,7 @@ step "module files" module_files
 step "import restrictions" hack/check-imports.sh
 step "set-up in a minimal root" setup
 step "charts and examples" go test -count=1 -vet=off ./charts/... ./hack/examples/...
+step "fault matrix" fault_matrix
 step "alerts" rules
 step "licences" licences
 step "prose" prose

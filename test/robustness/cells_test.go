@@ -171,10 +171,18 @@ var _ = Describe("Sample", func() {
 			3); len(sample) > 0; sample = robustness.Sample(robustness.AllCells(), matrix, 3) {
 			for _, cell := range slices.Concat(sample...) {
 				all = append(all, cell)
-				matrix.Merge(robustness.CellResult{Cell: cell, Outcome: robustness.Passed})
+				Expect(matrix.Merge(robustness.CellResult{Cell: cell, Outcome: robustness.Passed})).To(Succeed())
 			}
 		}
 		Expect(all).To(ConsistOf(robustness.AllCells()))
+	})
+
+	It("should repeat what is stale", func() {
+		cells := []robustness.Cell{{Fault: "cut-5s", Step: joined, Moment: fault.Boundary}}
+		matrix := &robustness.Matrix{Cells: []robustness.CellResult{{Cell: cells[0], Outcome: robustness.Passed}}}
+		Expect(robustness.Sample(cells, matrix, 5)).To(BeEmpty())
+		matrix.Cells[0].Stale = "pkg/agent has changed since"
+		Expect(robustness.Sample(cells, matrix, 5)).To(Equal([][]robustness.Cell{cells}))
 	})
 
 	It("should repeat what has not passed", func() {

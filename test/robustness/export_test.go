@@ -54,5 +54,10 @@ func (d Director) Observe(ctx context.Context, shoot *gardencorev1beta1.Shoot) {
 // Judge fills in the result from what the director did.
 func (d Director) Judge(r *Result, end time.Time, errs ...error) { r.judge(d.strikes, end, errs...) }
 
+// Unreported returns the results of a migration without a report.
+func (d Director) Unreported(end time.Time, err error) []CellResult {
+	return unreported(d.strikes, end, err)
+}
+
 // Completed is completed.
 var Completed = completed

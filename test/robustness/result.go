@@ -59,6 +59,18 @@ type CellResult struct {
 	// With names the faults that struck at the same moment, or while this one was in force, or that were in force as
 	// this one struck. They share the figures.
 	With []string `json:"with,omitempty"`
+
+	// Commit is what was checked out, and Build names in Matrix.Builds what the result was made with. Both are empty in
+	// results from before 2026-11-28.
+	Commit string `json:"commit,omitempty"`
+	Build  string `json:"build,omitempty"`
+	// Window is the cell's own part of the run. It is nil in results from before 2026-11-28, and if the fault did not
+	// strike.
+	Window *Window `json:"window,omitempty"`
+	// Stale says why the result tells nothing of the present code any more; empty if it does. See Matrix.Assess.
+	Stale string `json:"stale,omitempty"`
+	// Earlier are the attempts before this one, the oldest first. They have no attempts of their own.
+	Earlier []CellResult `json:"earlier,omitempty"`
 }
 
 // Result is what came of a migration with faults.
@@ -120,7 +132,9 @@ func (r *Result) judge(strikes []*strike, end time.Time, errs ...error) {
 			result.Outcome, result.Problems = worse(result.Outcome, Missed),
 				append(result.Problems, "something else ended the fault before its time")
 		default:
-			r.measure(&result, s, until(s, strikes[i+1:], end))
+			next := until(s, strikes[i+1:], end)
+			r.measure(&result, s, next)
+			result.Window = r.window(s, since(s, strikes[:i], r.History.Begin), next)
 		}
 		for _, other := range strikes {
 			if other != s && (simultaneous(s, other) || overlap(s, other)) {
@@ -129,6 +143,18 @@ func (r *Result) judge(strikes []*strike, end time.Time, errs ...error) {
 		}
 		r.Cells = append(r.Cells, result)
 	}
+}
+
+// unreported returns the results of a migration of which no report could be made. They have failed, whatever else may
+// have come of them.
+func unreported(strikes []*strike, end time.Time, err error) []CellResult {
+	results := make([]CellResult, 0, len(strikes))
+	for _, s := range strikes {
+		results = append(results, CellResult{Cell: s.cell, Outcome: Broken, Repro: s.cell.Repro(), Made: end.UTC(),
+			Struck: s.injected, StruckAt: s.at, Together: len(strikes),
+			Problems: []string{fmt.Sprintf("no report could be made: %v", err)}})
+	}
+	return results
 }
 
 func worse(a, b Outcome) Outcome {

@@ -6,9 +6,6 @@ package robustness_test
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -156,6 +153,53 @@ var _ = Describe("Result", func() {
 			Expect(result.Cells[2]).To(And(HaveField("Requests", 30), HaveField("With", BeEmpty())))
 		})
 
+	It("should give each cell a window of its own, from the fault before to the fault after", func(ctx SpecContext) {
+		judge(ctx)
+		Expect(result.Cells[0].Window).To(And(HaveField("Begin", at(0)), HaveField("End", at(20))))
+		Expect(result.Cells[2].Window).To(And(HaveField("Begin", at(20)), HaveField("End", at(60))))
+		window := result.Cells[1].Window
+		Expect(window).To(And(HaveField("Begin", at(10)), HaveField("End", at(30)),
+			HaveField("Before", robustness.Part{Seconds: 10, Requests: 10, LongestWriteGapMs: 1000}),
+			HaveField("During", robustness.Part{}),
+			HaveField("After", robustness.Part{Seconds: 10, Requests: 10, Failed: 3, LoadFailed: 1,
+				LongestWriteGapMs: 4000}),
+			HaveField("Linearizable", "Ok")))
+		digest, err := result.History.Digest(at(10), at(30))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(window.History).To(Equal(digest))
+	})
+
+	It("should say in which window no order explains the answers any more, and fail all cells", func(ctx SpecContext) {
+		result.History.Operations = nil
+		for second, found := range []string{"", "a", "b"} {
+			o := history.Operation{Kind: history.Read, Key: "k", Outcome: history.Done, Found: found,
+				Call: time.Duration(10*second+1) * time.Second, Return: time.Duration(10*second+2) * time.Second}
+			if found == "a" {
+				o.Kind, o.Value, o.Found, o.Revision = history.Create, "a", "", 7
+			}
+			result.History.Operations = append(result.History.Operations, o)
+		}
+		result.Verdict = history.Check(result.History, history.Requirements{Timeout: time.Minute})
+		Expect(result.Verdict.Linearizable).To(Equal("Illegal"))
+		judge(ctx)
+		Expect(result.Cells[0].Window.Linearizable).To(Equal("Ok"))
+		Expect(result.Cells[1].Window.Linearizable).To(Equal("Illegal"))
+		Expect(result.Cells).To(HaveEach(HaveField("Outcome", robustness.Broken)))
+	})
+
+	It("should keep the attempts of a migration without a report as failed ones", func(ctx SpecContext) {
+		d, err := robustness.NewDirector(cells, robustness.Stage{Faults: []fault.Fault{kill},
+			Clock: clocktesting.NewFakeClock(at(10)), LastAcknowledged: func() time.Time { return at(11) },
+			Pause: func(context.Context, gardencorev1beta1.ConditionType) error { return nil }})
+		Expect(err).NotTo(HaveOccurred())
+		d.Observe(ctx, migrating(1, steps.ReasonPaused))
+		attempts := d.Unreported(at(60), errors.New("no answer"))
+		Expect(attempts).To(HaveLen(3))
+		Expect(attempts).To(HaveEach(And(HaveField("Outcome", robustness.Broken), HaveField("Made", at(60)),
+			HaveField("Problems", []string{"no report could be made: no answer"}))))
+		Expect(attempts[0].Struck).To(Equal(at(10)))
+	})
+
 	It("should find the cell in which a write was lost", func(ctx SpecContext) {
 		result.Verdict = &history.Verdict{Linearizable: "Illegal", Problems: []string{"gone"},
 			Lost: []history.Operation{{Return: 21 * time.Second}}}
@@ -282,105 +326,4 @@ var _ = Describe("Completed", func() {
 			s.Status.LastOperation.State = gardencorev1beta1.LastOperationStateProcessing
 		}, "has not reconciled the shoot"),
 	)
-})
-
-var _ = Describe("Matrix", func() {
-	var folder string
-
-	BeforeEach(func() { folder = filepath.Join(GinkgoT().TempDir(), "robustness") })
-
-	one := func(c robustness.Cell, outcome robustness.Outcome, failed int) robustness.CellResult {
-		return robustness.CellResult{
-			Cell: c, Outcome: outcome, Repro: c.Repro(), FailedRequests: failed, LongestWriteGapMs: 1250,
-			Linearizable: "Ok",
-			Struck:       time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
-		}
-	}
-	read := func() *robustness.Matrix {
-		GinkgoHelper()
-		m, err := robustness.ReadMatrix(folder)
-		Expect(err).NotTo(HaveOccurred())
-		return m
-	}
-
-	It("should grow from run to run, and take the newest result of a cell", func() {
-		a, b := cell("cut-5s", 2, fault.Inside), cell("agent-kill-both", 1, fault.Boundary)
-		Expect(read().Cells).To(BeEmpty())
-		Expect(robustness.UpdateMatrix(folder, []robustness.CellResult{one(a, robustness.Broken, 9)})).To(Succeed())
-		Expect(robustness.UpdateMatrix(folder,
-			[]robustness.CellResult{one(b, robustness.Passed, 0), one(a, robustness.Passed, 3)})).To(Succeed())
-		Expect(read().Cells).
-			To(Equal([]robustness.CellResult{one(b, robustness.Passed, 0), one(a, robustness.Passed, 3)}))
-	})
-
-	It("should show every cell in a table", func() {
-		broken := one(cell("cut-5s", 2, fault.Inside), robustness.Broken, 9)
-		broken.Problems = []string{"it is\nstuck"}
-		missed := robustness.CellResult{Cell: cell("cut-5s", 5, fault.Inside), Outcome: robustness.Missed,
-			Repro: "again"}
-		Expect(robustness.UpdateMatrix(folder,
-			[]robustness.CellResult{one(cell("cut-5s", 2, fault.Boundary), robustness.Passed, 3), broken, missed})).
-			To(Succeed())
-		data, err := os.ReadFile(filepath.Join(folder, robustness.FileMatrixMarkdown))
-		Expect(err).NotTo(HaveOccurred())
-		text := string(data)
-		Expect(text).To(Equal(read().Markdown()))
-		Expect(text).To(And(
-			ContainSubstring("| fault | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 |\n"),
-			ContainSubstring("3 of %d cells were run, 1 of them passed.", len(robustness.AllCells())),
-			ContainSubstring("| cut-5s |  | b **ok** 3 failed, 1.2 s, 0 lost, Ok<br>i **FAILED** 9 failed, 1.2 s, 0 "+
-				"lost, Ok | b –<br>i – | b –<br>i – | b –<br>i **missed** |"),
-			ContainSubstring("\n- cut-5s inside DestinationEtcdPeersJoined: FAILED. `make test-e2e LABELS=faults "+
-				"FAULT=cut-5s STEP=DestinationEtcdPeersJoined MOMENT=inside`\n  - it is stuck\n"),
-			ContainSubstring("2. DestinationEtcdPeersJoined\n"),
-		))
-		rows := 0
-		for line := range strings.Lines(text) {
-			if strings.HasPrefix(line, "| ") {
-				Expect(strings.Count(line, "|")).To(Equal(len(steps.Table()) + 2))
-				rows++
-			}
-		}
-		Expect(rows).To(Equal(len(fault.All()) + 2))
-	})
-
-	It("should mark what struck together", func() {
-		result := one(cell("cut-5s", 2, fault.Inside), robustness.Passed, 3)
-		result.With = []string{"agent-kill-both"}
-		m := &robustness.Matrix{Cells: []robustness.CellResult{result}}
-		Expect(m.Markdown()).To(ContainSubstring("<br>i **ok** + 3 failed, 1.2 s, 0 lost, Ok |"))
-	})
-
-	It("should know the newest result, recorded or not, and record it", func() {
-		repo, a, b := GinkgoT().TempDir(), cell("cut-5s", 2, fault.Inside), cell("agent-kill-both", 1, fault.Boundary)
-		older, newer := one(a, robustness.Broken, 9), one(a, robustness.Passed, 1)
-		older.Made, newer.Made = older.Struck.Add(time.Minute), older.Struck.Add(time.Hour)
-		Expect(robustness.UpdateMatrix(filepath.Join(repo, robustness.Recorded), []robustness.CellResult{newer})).
-			To(Succeed())
-		Expect(robustness.UpdateMatrix(folder, []robustness.CellResult{older, one(b, robustness.Passed, 2)})).
-			To(Succeed())
-		Expect(robustness.Record(repo, folder)).To(Succeed())
-
-		known, err := robustness.Known(repo, GinkgoT().TempDir())
-		Expect(err).NotTo(HaveOccurred())
-		Expect(known.Cells).To(Equal([]robustness.CellResult{one(b, robustness.Passed, 2), newer}))
-		Expect(os.ReadFile(filepath.Join(repo, robustness.Recorded, robustness.FileRecordedMarkdown))).
-			To(BeEquivalentTo(known.Markdown()))
-	})
-
-	It("should be recorded as its data say", func() {
-		recorded, err := robustness.ReadMatrix(filepath.Join("..", "..", robustness.Recorded))
-		Expect(err).NotTo(HaveOccurred())
-		Expect(os.ReadFile(filepath.Join("..", "..", robustness.Recorded, robustness.FileRecordedMarkdown))).
-			To(BeEquivalentTo(recorded.Markdown()), "run make fault-matrix")
-	})
-
-	It("should not overwrite a matrix that it cannot read", func() {
-		Expect(os.MkdirAll(folder, 0o755)).To(Succeed())
-		file := filepath.Join(folder, robustness.FileMatrixJSON)
-		Expect(os.WriteFile(file, []byte("{"), 0o644)).To(Succeed())
-		Expect(robustness.UpdateMatrix(folder, nil)).
-			To(MatchError(ContainSubstring("failed to decode the fault matrix")))
-		Expect(os.ReadFile(file)).To(BeEquivalentTo("{"))
-	})
 })

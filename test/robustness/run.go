@@ -21,6 +21,7 @@ import (
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/robustness/evidence"
 	"github.com/livecpm/livecpm/test/robustness/fault"
 	"github.com/livecpm/livecpm/test/robustness/history"
 )
@@ -85,6 +86,7 @@ func timeout(cells []Cell) time.Duration {
 type run struct {
 	Options
 
+	build       *evidence.Build
 	target      *driver.Shoot
 	shoot       *gardencorev1beta1.Shoot
 	destination string
@@ -105,6 +107,10 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	if r.director, err = newDirector(r.Cells, fault.Get); err != nil {
 		return nil, err
 	}
+	if r.build, err = evidence.Take(ctx, evidence.Place{Repository: r.Landscape.Repo, Binaries: r.Landscape.Bin(),
+		Images: r.Landscape.Images()}); err != nil {
+		return nil, err
+	}
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -121,7 +127,9 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	recorded, stopErr := r.stopLoad(ctx)
 	end := time.Now()
 	if migrateErr != nil {
-		return nil, errors.Join(migrateErr, finishErr, stopErr)
+		err := errors.Join(migrateErr, finishErr, stopErr)
+		// An attempt without a report is one that has failed, too.
+		return nil, errors.Join(err, UpdateMatrix(r.Artifacts, r.build, unreported(r.director.strikes, end, err)))
 	}
 
 	requirements := history.DefaultRequirements()
@@ -130,7 +138,7 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	}
 	result := &Result{Report: report, History: recorded, Verdict: history.Check(recorded, requirements)}
 	result.judge(r.director.strikes, end, r.complete(ctx), finishErr, stopErr)
-	return result, errors.Join(r.keep(result), UpdateMatrix(r.Artifacts, result.Cells))
+	return result, errors.Join(r.keep(result), UpdateMatrix(r.Artifacts, r.build, result.Cells))
 }
 
 func (r *run) logf(format string, args ...any) {
@@ -309,9 +317,18 @@ func completed(shoot *gardencorev1beta1.Shoot, destination string) error {
 	return nil
 }
 
-// keep writes history, picture and report of cells that have not passed.
+// FolderHistories is the folder of the histories of all migrations, below that of the suite: one folder each, named
+// after the end of the migration. The digests in the matrix are those of parts of them.
+const FolderHistories = "histories"
+
+// keep writes the history, and picture and report of cells that have not passed.
 func (r *run) keep(result *Result) error {
 	var errs []error
+	if len(result.Cells) > 0 {
+		name := result.Cells[0].Made.Format("20060102-150405")
+		errs = append(errs,
+			history.Write(filepath.Join(r.Artifacts, FolderHistories, name), result.History, result.Verdict))
+	}
 	for _, cell := range result.Cells {
 		if cell.Outcome == Passed {
 			continue

@@ -17,6 +17,7 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/shoot"
 	"github.com/livecpm/livecpm/test/robustness"
+	"github.com/livecpm/livecpm/test/robustness/evidence"
 )
 
 // faultsHealTimeout bounds the healing of what is still in force when a spec ends.
@@ -101,9 +102,17 @@ func planned(repo, artifacts string) ([][]robustness.Cell, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What the code has made stale has to be run again.
+	sources, err := evidence.Load(context.Background(), repo)
+	if err != nil {
+		return nil, err
+	}
+	if err := matrix.Assess(sources, robustness.Assessment{Time: time.Now()}); err != nil {
+		return nil, err
+	}
 	migrations := robustness.Sample(cells, matrix, limit)
 	if len(migrations) == 0 {
-		return nil, fmt.Errorf("all the cells have passed, see %s and %s; leave %s empty to repeat them",
+		return nil, fmt.Errorf("all the cells have passed and none is stale, see %s and %s; leave %s empty to repeat them",
 			robustness.Recorded, filepath.Join(artifacts, robustness.FileMatrixMarkdown), robustness.EnvMigrations)
 	}
 	return migrations, nil

@@ -66,7 +66,7 @@ func Take(ctx context.Context, place Place) (*Build, error) {
 		build = &Build{}
 		err   error
 	)
-	if build.Commit, build.Changed, err = commit(ctx, place.Repository); err != nil {
+	if build.Commit, build.Changed, err = Commit(ctx, place.Repository); err != nil {
 		return nil, err
 	}
 	if build.Binaries, err = files(place.Binaries); err != nil {
@@ -83,9 +83,9 @@ func Take(ctx context.Context, place Place) (*Build, error) {
 	return build, nil
 }
 
-// commit returns what is checked out, and whether files differ from it. Results and what is derived from them do not
-// count: the migrations before may just have been recorded.
-func commit(ctx context.Context, repository string) (head string, changed bool, err error) {
+// Commit returns what is checked out, and whether files differ from it. Pages do not count: the results of the
+// migrations before may just have been recorded.
+func Commit(ctx context.Context, repository string) (head string, changed bool, err error) {
 	git := func(args ...string) (string, error) {
 		// #nosec G204 -- the caller names the folder.
 		output, err := exec.CommandContext(ctx, "git", append([]string{"-C", repository}, args...)...).Output()

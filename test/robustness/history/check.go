@@ -86,7 +86,7 @@ func Check(h *History, requirements Requirements) *Verdict {
 	lost := checkDelivery(h, found)
 	checkReads(h, events, found)
 
-	result := porcupine.CheckOperationsTimeout(model(), forPorcupine(resolve(h)), requirements.Timeout)
+	result := linearizable(h, requirements.Timeout)
 	switch result {
 	case porcupine.Ok:
 	case porcupine.Unknown:
@@ -97,6 +97,13 @@ func Check(h *History, requirements Requirements) *Verdict {
 	}
 	return &Verdict{Linearizable: string(result), Lost: lost, Problems: found.all()}
 }
+
+func linearizable(h *History, timeout time.Duration) porcupine.CheckResult {
+	return porcupine.CheckOperationsTimeout(model(), forPorcupine(resolve(h)), timeout)
+}
+
+// Linearizable says of a history by itself what Verdict.Linearizable does.
+func Linearizable(h *History, timeout time.Duration) string { return string(linearizable(h, timeout)) }
 
 // checkLoad makes sure that there was something to judge.
 func checkLoad(h *History, requirements Requirements, found *problems) {

@@ -23,8 +23,8 @@ const (
 // pictureTimeout bounds the search for the picture.
 const pictureTimeout = time.Minute
 
-// Keep writes the history, the verdict and porcupine's picture of the search to the folder.
-func Keep(folder string, h *History, verdict *Verdict) error {
+// Write writes the history and the verdict to the folder.
+func Write(folder string, h *History, verdict *Verdict) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("failed to make folder for the history: %w", err)
 	}
@@ -36,6 +36,14 @@ func Keep(folder string, h *History, verdict *Verdict) error {
 		if err := os.WriteFile(filepath.Join(folder, name), append(data, '\n'), 0o644); err != nil {
 			return fmt.Errorf("failed to write %s: %w", name, err)
 		}
+	}
+	return nil
+}
+
+// Keep writes the history, the verdict and porcupine's picture of the search to the folder.
+func Keep(folder string, h *History, verdict *Verdict) error {
+	if err := Write(folder, h, verdict); err != nil {
+		return err
 	}
 	// The picture shows how far the search got, which the check itself does not remember: that takes a multiple of its
 	// time.
