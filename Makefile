@@ -137,6 +137,11 @@ test-busy: ## Run the unit and integration tests ten times (ROUNDS=) while every
 test-mutations: ## Put deliberate faults into the product, one after the other, and fail if the specs miss one: FOCUS= chooses by name, SAMPLE=5 tries so many, chosen by the commit (COMMIT=)
 	$(GO) run ./test/mutations/cmd/mutate $(if $(FOCUS),--focus '$(FOCUS)') $(if $(SAMPLE),--sample '$(SAMPLE)' --commit "$(or $(COMMIT),$$(git rev-parse HEAD))")
 
+# Suites, commands and results: docs/development/release-results.md.
+.PHONY: test-release
+test-release: ## Run the suites that .ci/run has no time for, one after another, and record their results (LIST=yes prints the commands, SUITES=cli,drain chooses; most need root)
+	$(GO) run ./test/release/cmd/release $(if $(filter yes,$(LIST)),--list) $(if $(SUITES),--suites '$(SUITES)')
+
 .PHONY: fuzz
 fuzz: ## Fuzz what reads from strangers: every target for FUZZTIME (1m), FUZZ= chooses
 	FUZZTIME='$(FUZZTIME)' FUZZ='$(FUZZ)' hack/fuzz.sh
