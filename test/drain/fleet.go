@@ -22,7 +22,8 @@ import (
 type Fleet struct {
 	// Source and Destination are the seeds.
 	Source, Destination string
-	// Moving are the names of those that can go live: the landscape's own and two more. Hibernated and Single cannot.
+	// Moving are the names of those that can go live: the landscape's own and two more. Hibernated can go classically,
+	// Single stays.
 	Moving             []string
 	Hibernated, Single string
 

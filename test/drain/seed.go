@@ -34,6 +34,18 @@ func (s Seed) Cancel(ctx context.Context) error {
 	return s.annotate(ctx, func(annotations map[string]string) { delete(annotations, drain.AnnotationDrain) })
 }
 
+// KeepHibernated asks that hibernated shoots stay in the seed.
+func (s Seed) KeepHibernated(ctx context.Context) error {
+	return s.annotate(ctx, func(annotations map[string]string) {
+		annotations[drain.AnnotationHibernated] = drain.HibernatedStay
+	})
+}
+
+// LetHibernatedGo takes that back.
+func (s Seed) LetHibernatedGo(ctx context.Context) error {
+	return s.annotate(ctx, func(annotations map[string]string) { delete(annotations, drain.AnnotationHibernated) })
+}
+
 func (s Seed) annotate(ctx context.Context, change func(annotations map[string]string)) error {
 	seed, err := s.get(ctx)
 	if err != nil {

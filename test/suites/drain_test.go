@@ -72,7 +72,7 @@ var _ = Describe("Drain of a seed", Label(labelDrain), Ordered, func() {
 				Expect(fleet.Down(ctx)).To(Succeed())
 			}
 		}, NodeTimeout(30*time.Minute))
-		By("creating two more shoots that can move, and two that cannot")
+		By("creating two more shoots that can move live, one that is hibernated, and one that cannot move")
 		Expect(fleet.Up(ctx, garden.Client)).To(Succeed())
 	}, NodeTimeout(2*time.Hour))
 
@@ -92,6 +92,7 @@ var _ = Describe("Drain of a seed", Label(labelDrain), Ordered, func() {
 			DeferCleanup(func(ctx SpecContext) {
 				Expect(drain.StartManager(ctx, cfg)).To(Succeed())
 				Expect(seed.Cancel(ctx)).To(Succeed())
+				Expect(seed.LetHibernatedGo(ctx)).To(Succeed())
 				Eventually(ctx, seed.Visible).WithTimeout(drainSoon).Should(BeTrue())
 			}, NodeTimeout(5*time.Minute))
 
@@ -119,7 +120,8 @@ var _ = Describe("Drain of a seed", Label(labelDrain), Ordered, func() {
 			}, NodeTimeout(5*time.Minute))
 			time.Sleep(drainAround)
 
-			By("asking for the drain")
+			By("asking for the drain, without the hibernated shoot at first")
+			Expect(seed.KeepHibernated(ctx)).To(Succeed())
 			Expect(seed.Drain(ctx)).To(Succeed())
 			Eventually(seen.Now).WithTimeout(drainSoon).Should(HaveLen(budget))
 			first := seen.Now()
@@ -187,5 +189,11 @@ var _ = Describe("Drain of a seed", Label(labelDrain), Ordered, func() {
 			Expect(most).To(Equal(map[string]int{moves.Total: budget, moves.OutOf(fleet.Source): budget,
 				moves.Into(fleet.Destination): budget}))
 			Expect(seen.Starts()).To(Equal(map[string]int{fleet.Moving[0]: 1, fleet.Moving[1]: 1, fleet.Moving[2]: 1}))
+
+			By("letting the hibernated shoot go")
+			Expect(seed.LetHibernatedGo(ctx)).To(Succeed())
+			expected[fleet.Hibernated] = "Done Moved"
+			Eventually(ctx, seed.Table).WithTimeout(drainMigration).WithPolling(time.Second).Should(Equal(expected))
+			Expect(seen.Starts()).To(HaveKeyWithValue(fleet.Hibernated, 1))
 		}, NodeTimeout(3*time.Hour))
 })

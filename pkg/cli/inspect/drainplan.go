@@ -53,7 +53,7 @@ func (r DrainPlanReader) Read(ctx context.Context, name string) (drain.SeedPlan,
 		garden.Shoots = append(garden.Shoots, shoot)
 	}
 	finder := &placement.Finder{Client: r.Garden.Client, Namespace: v1beta1constants.GardenNamespace,
-		Strategy: r.Strategy, Now: now, Seeds: seeds, Shoots: shoots, Fallback: map[string]bool{name: seed.Fallback}}
+		Strategy: r.Strategy, Now: now, Seeds: seeds, Shoots: shoots, Permits: map[string]drain.Permits{name: seed.Permits}}
 	garden.Assess = func(shoot drain.Shoot) drain.Assessment {
 		object := &shoots[index[shoot.Key]]
 		found := finder.Find(ctx, object)

@@ -80,24 +80,24 @@ func (p DrainPlan) Text(o Options) string {
 		rows [][]string
 	)
 	for _, shoot := range p.Shoots {
-		obstacle := ""
-		if shoot.State == drain.Blocked {
-			obstacle = string(shoot.Reason)
+		reason := string(shoot.Reason)
+		if shoot.Reason == drain.ReasonNext {
+			reason = ""
 		}
 		row := []string{shoot.Namespace, shoot.Name, orDash(shoot.Purpose), orDash(shoot.Destination),
-			orDash(string(shoot.Way)), orDash(obstacle)}
+			orDash(string(shoot.Way)), orDash(reason)}
 		if o.Wide {
 			row = append(row, orDash(flat(shoot.Message)))
 		}
 		rows = append(rows, row)
 	}
-	header := []string{"NAMESPACE", "NAME", "PURPOSE", "TO", "WAY", "OBSTACLE"}
+	header := []string{"NAMESPACE", "NAME", "PURPOSE", "TO", "WAY", "REASON"}
 	if o.Wide {
 		header = append(header, "MESSAGE")
 	}
 	fmt.Fprintf(&out, "Plan for the drain of seed %s, in the order in which its shoots leave\n\n", p.Seed)
 	out.WriteString(Table(header, rows))
-	out.WriteString(drainBlocked(drain.Table{Shoots: p.Shoots}, o) + "\n")
+	out.WriteString(drainBlocked(drain.Table{Shoots: p.Shoots}, o) + "\n" + p.ways())
 	if p.Counts.Blocked > 0 {
 		out.WriteString(o.paint(red, fmt.Sprintf("%d of %s would stay.", p.Counts.Blocked,
 			conditions.Count(p.Counts.Total, "shoot"))) + "\n")
@@ -105,6 +105,31 @@ func (p DrainPlan) Text(o Options) string {
 		out.WriteString(o.paint(green, "All shoots would leave.") + "\n")
 	}
 	fmt.Fprintf(&out, "Next: kubectl livecpm drain %s\n", p.Seed)
+	return out.String()
+}
+
+// ways tells how many shoots would leave in each way, and what their users notice.
+func (p DrainPlan) ways() string {
+	counts := map[drain.Way]int{}
+	for _, shoot := range p.Shoots {
+		if shoot.State == drain.Waiting {
+			counts[shoot.Way]++
+		}
+	}
+	var out strings.Builder
+	for _, way := range []struct {
+		way  drain.Way
+		text string
+	}{
+		{drain.Live, "Live, the API server keeps answering"},
+		{drain.ClassicWhileHibernated, "Classic while hibernated, no API server runs that could stop"},
+		{drain.Classic, "Classic in the maintenance time window, the API server stops for minutes"},
+		{"", "Not known yet, read the reason"},
+	} {
+		if counts[way.way] > 0 {
+			fmt.Fprintf(&out, "%s: %s.\n", way.text, conditions.Count(counts[way.way], "shoot"))
+		}
+	}
 	return out.String()
 }
 

@@ -28,8 +28,11 @@ var _ = Describe("DrainPlan", func() {
 	}
 
 	It("should draw who leaves and who stays", func() {
-		plan := view.DrainPlan{Seed: "seed-a", Counts: drain.Counts{Total: 3, Waiting: 2, Blocked: 1},
+		plan := view.DrainPlan{Seed: "seed-a", Counts: drain.Counts{Total: 5, Waiting: 4, Blocked: 1},
 			Shoots: []drain.TableRow{moves("try-out", "evaluation", "seed-b", drain.Live), stays("small"),
+				moves("asleep", "testing", "seed-b", drain.ClassicWhileHibernated),
+				{Namespace: "garden-shop", Name: "dozing", Purpose: "testing", State: drain.Waiting,
+					Reason: drain.ReasonHibernating, Message: "on its way into hibernation"},
 				moves("live", "production", "seed-c", drain.Live)}}
 		expectGolden("drain-plan", plan.Text(view.Options{}))
 		expectGolden("drain-plan-wide", plan.Text(view.Options{Wide: true}))

@@ -117,7 +117,48 @@ var _ = Describe("Assessment", func() {
 
 		Entry("not highly available", "Blocked NotHighlyAvailable", none[*gardencorev1beta1.Seed], single,
 			newSeed("seed-b")),
-		Entry("hibernated", "Blocked ShootHibernated", none[*gardencorev1beta1.Seed], hibernated, newSeed("seed-b")),
+		Entry("hibernated, at any time", "Running Migrating ClassicWhileHibernated seed-b",
+			none[*gardencorev1beta1.Seed], func(s *gardencorev1beta1.Shoot) { hibernated(s); window(20)(s) },
+			newSeed("seed-b")),
+		Entry("hibernated and not highly available", "Running Migrating ClassicWhileHibernated seed-b",
+			none[*gardencorev1beta1.Seed], func(s *gardencorev1beta1.Shoot) { hibernated(s); single(s) },
+			newSeed("seed-b")),
+		Entry("hibernated and with workers", "Running Migrating ClassicWhileHibernated seed-b",
+			none[*gardencorev1beta1.Seed], func(s *gardencorev1beta1.Shoot) { hibernated(s); workers(s) },
+			newSeed("seed-b")),
+		Entry("hibernated, and nobody looks at the seeds", "Running Migrating ClassicWhileHibernated seed-b",
+			none[*gardencorev1beta1.Seed], hibernated, newSeed("seed-b", unseen)),
+		Entry("hibernated, but it has to stay", "Blocked ShootHibernated", asked("hibernated", "stay"), hibernated,
+			newSeed("seed-b")),
+		Entry("hibernated, but it does not reconcile", "Blocked ShootNotReconciled", none[*gardencorev1beta1.Seed],
+			func(s *gardencorev1beta1.Shoot) { hibernated(s); s.Status.LastOperation.State = "Error" },
+			newSeed("seed-b")),
+		Entry("hibernated, but with a Bastion", "Blocked BastionExists", none[*gardencorev1beta1.Seed], hibernated,
+			newSeed("seed-b"), bastion.DeepCopy()),
+		Entry("hibernated, but no seed has the same gardenlet", "Blocked VersionSkew",
+			none[*gardencorev1beta1.Seed], hibernated, newSeed("seed-b", old)),
+		Entry("hibernated, but no seed has a backup", "Blocked BackupNotReady", none[*gardencorev1beta1.Seed],
+			hibernated, newSeed("seed-b", func(s *gardencorev1beta1.Seed) { s.Spec.Backup = nil })),
+		Entry("hibernated, but no seed has its internal domain", "Blocked InternalDomainsDiffer",
+			none[*gardencorev1beta1.Seed], hibernated, newSeed("seed-b", elsewhere)),
+		Entry("on its way into hibernation", "Waiting Hibernating", none[*gardencorev1beta1.Seed],
+			func(s *gardencorev1beta1.Shoot) { hibernated(s); s.Status.IsHibernated = false }, newSeed("seed-b")),
+		Entry("on its way into hibernation, which Gardener repeats", "Waiting Hibernating",
+			none[*gardencorev1beta1.Seed], func(s *gardencorev1beta1.Shoot) {
+				hibernated(s)
+				s.Status.IsHibernated, s.Status.LastOperation.State = false, "Error"
+			}, newSeed("seed-b")),
+		Entry("on its way into hibernation, which Gardener has given up", "Blocked PrerequisitesNotMet",
+			none[*gardencorev1beta1.Seed], func(s *gardencorev1beta1.Shoot) {
+				hibernated(s)
+				s.Status.IsHibernated, s.Status.LastOperation.State = false, "Failed"
+			}, newSeed("seed-b")),
+		Entry("on its way into hibernation, where it has to stay", "Blocked ShootHibernated",
+			asked("hibernated", "stay"),
+			func(s *gardencorev1beta1.Shoot) { hibernated(s); s.Status.IsHibernated = false }, newSeed("seed-b")),
+		Entry("waking up", "Waiting WakingUp", asked("hibernated", "stay"),
+			func(s *gardencorev1beta1.Shoot) { hibernated(s); *s.Spec.Hibernation.Enabled = false },
+			newSeed("seed-b")),
 		Entry("with workers", "Blocked WorkersNotSupported", none[*gardencorev1beta1.Seed], workers, newSeed("seed-b")),
 		Entry("with a Bastion", "Blocked BastionExists", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot],
 			newSeed("seed-b"), bastion.DeepCopy()),
@@ -149,9 +190,13 @@ var _ = Describe("Assessment", func() {
 		Entry("classic, outside of its window", "Waiting WaitingForMaintenanceWindow Classic seed-b",
 			asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { single(s); window(20)(s) },
 			newSeed("seed-b")),
-		Entry("classic, hibernated", "Running Migrating Classic seed-b", asked("fallback", "classic"),
+		Entry("classic, hibernated where it has to stay otherwise", "Running Migrating Classic seed-b",
+			asked("fallback", "classic", "hibernated", "stay"),
 			func(s *gardencorev1beta1.Shoot) { hibernated(s); window(9)(s) }, newSeed("seed-b")),
-		Entry("classic does not ask for equal versions", "Running Migrating Classic seed-b",
+		Entry("classic, hibernated, and the fallback is permitted too",
+			"Running Migrating ClassicWhileHibernated seed-b", asked("fallback", "classic"),
+			func(s *gardencorev1beta1.Shoot) { hibernated(s); window(20)(s) }, newSeed("seed-b")),
+		Entry("classic asks for equal versions: Gardener would hold it", "Blocked VersionSkew",
 			asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) },
 			newSeed("seed-b", old)),
 		Entry("classic does not ask for equal IP families", "Running Migrating Classic seed-b",
@@ -162,7 +207,7 @@ var _ = Describe("Assessment", func() {
 			newSeed("seed-b", handles("[]")), exposureClass.DeepCopy()),
 		Entry("classic, but the fallback is another word", "Blocked NotHighlyAvailable",
 			asked("fallback", "true"), func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) }, newSeed("seed-b")),
-		Entry("half way into hibernation stays", "Blocked ShootHibernated", asked("fallback", "classic"),
+		Entry("half way into hibernation waits", "Waiting Hibernating", asked("fallback", "classic"),
 			func(s *gardencorev1beta1.Shoot) { hibernated(s); window(9)(s); s.Status.IsHibernated = false },
 			newSeed("seed-b")),
 		Entry("classic, but with a Bastion", "Blocked BastionExists", asked("fallback", "classic"),
@@ -173,6 +218,49 @@ var _ = Describe("Assessment", func() {
 			asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { workers(s); window(9)(s) },
 			newSeed("seed-b")),
 	)
+
+	DescribeTable("a hibernated shoot that wakes up by its schedule", func(expected, until string, starts ...string) {
+		f := newGarden(newSeed("seed-a", asked()), newSeed("seed-b"), newShoot("x", hibernated,
+			func(s *gardencorev1beta1.Shoot) {
+				for _, start := range starts {
+					schedule := gardencorev1beta1.HibernationSchedule{End: &start}
+					if hibernate, ok := strings.CutPrefix(start, "hibernate "); ok {
+						schedule = gardencorev1beta1.HibernationSchedule{Start: &hibernate}
+					}
+					s.Spec.Hibernation.Schedules = append(s.Spec.Hibernation.Schedules, schedule)
+				}
+			}))
+		f.reconcile()
+		Expect(row(f, "x")).To(Equal(expected))
+		Expect(f.table("seed-a")["x"].Until).To(Equal(until))
+	},
+		Entry("tomorrow", "Running Migrating ClassicWhileHibernated seed-b", "", "0 8 * * *"),
+		Entry("in more than an hour", "Running Migrating ClassicWhileHibernated seed-b", "", "1 11 * * *"),
+		Entry("in an hour", "Waiting WakeUpDue ClassicWhileHibernated seed-b", "2026-11-20T11:00:00Z", "0 11 * * *"),
+		Entry("in an hour by one of two", "Waiting WakeUpDue ClassicWhileHibernated seed-b", "2026-11-20T10:40:00Z",
+			"0 11 * * *", "40 10 * * *"),
+		Entry("just now", "Waiting WakeUpDue ClassicWhileHibernated seed-b", "2026-11-20T10:03:00Z", "58 9 * * *"),
+		Entry("a while ago, and it has not", "Running Migrating ClassicWhileHibernated seed-b", "", "54 9 * * *"),
+		Entry("never: it only goes into hibernation then", "Running Migrating ClassicWhileHibernated seed-b", "",
+			"hibernate 30 10 * * *"),
+		Entry("nobody can read when", "Running Migrating ClassicWhileHibernated seed-b", "", "at noon"),
+	)
+
+	It("should look again at a shoot that has woken up", func() {
+		f := newGarden(newSeed("seed-a", asked()), newSeed("seed-b"), newShoot("x", hibernated,
+			func(s *gardencorev1beta1.Shoot) {
+				s.Spec.Hibernation.Schedules = []gardencorev1beta1.HibernationSchedule{{End: new("30 10 * * *")}}
+			}))
+		f.reconcile()
+		Expect(row(f, "x")).To(Equal("Waiting WakeUpDue ClassicWhileHibernated seed-b"))
+		f.clock.Step(30 * time.Minute)
+		f.changeShoot("x", func(s *gardencorev1beta1.Shoot) { *s.Spec.Hibernation.Enabled = false })
+		f.reconcile()
+		Expect(row(f, "x")).To(Equal("Waiting WakingUp"))
+		f.changeShoot("x", func(s *gardencorev1beta1.Shoot) { s.Status.IsHibernated = false })
+		f.reconcile()
+		Expect(row(f, "x")).To(Equal("Running Migrating Live seed-b"))
+	})
 
 	It("should name what each seed lacks", func() {
 		f := newGarden(newSeed("seed-a", asked()), newSeed("seed-b", old), newSeed("seed-c", elsewhere), newShoot("x"))

@@ -41,7 +41,7 @@ func newMemory() memory {
 // remembered is an assessment and what it was made from.
 type remembered struct {
 	version  string
-	fallback bool
+	permits  drain.Permits
 	draining string
 	at       time.Time
 	// started is how many moves had been started then.

@@ -56,9 +56,9 @@ type look struct {
 	seeds  []gardencorev1beta1.Seed
 	shoots []gardencorev1beta1.Shoot
 	index  map[drain.Key]int
-	// draining are the names of the seeds that are drained, fallback tells of which seeds shoots may go classically.
+	// draining are the names of the seeds that are drained, permits tells in which ways shoots may leave them.
 	draining string
-	fallback map[string]bool
+	permits  map[string]drain.Permits
 	finder   *placement.Finder
 	// again tells that somebody else has written meanwhile.
 	again bool
@@ -146,14 +146,14 @@ func (r *Reconciler) look(ctx context.Context) (*look, error) {
 	r.memory.ahead.merge(shoots.Items)
 
 	l := &look{seeds: seeds.Items, shoots: shoots.Items, index: make(map[drain.Key]int, len(shoots.Items)),
-		fallback: make(map[string]bool, len(seeds.Items))}
+		permits: make(map[string]drain.Permits, len(seeds.Items))}
 	for i := range l.shoots {
 		l.index[drain.Key{Namespace: l.shoots[i].Namespace, Name: l.shoots[i].Name}] = i
 	}
 	var draining []string
 	for i := range l.seeds {
 		seed := drain.SeedOf(&l.seeds[i])
-		l.fallback[seed.Name] = seed.Fallback
+		l.permits[seed.Name] = seed.Permits
 		if seed.Draining {
 			draining = append(draining, seed.Name)
 		}
@@ -161,7 +161,7 @@ func (r *Reconciler) look(ctx context.Context) (*look, error) {
 	slices.Sort(draining)
 	l.draining = strings.Join(draining, ",")
 	l.finder = &placement.Finder{Client: r.Client, Namespace: r.Namespace, Strategy: r.Strategy, Now: r.Clock.Now(),
-		Seeds: l.seeds, Shoots: l.shoots, Fallback: l.fallback}
+		Seeds: l.seeds, Shoots: l.shoots, Permits: l.permits}
 	return l, nil
 }
 
@@ -201,7 +201,7 @@ func (r *Reconciler) plan(ctx context.Context, l *look) drain.Plan {
 func (r *Reconciler) recall(ctx context.Context, l *look, shoot *gardencorev1beta1.Shoot) drain.Assessment {
 	now := r.Clock.Now()
 	known, ok := r.memory.assessments[shoot.UID]
-	if !ok || known.version != shoot.ResourceVersion || known.fallback != l.fallback[*shoot.Status.SeedName] ||
+	if !ok || known.version != shoot.ResourceVersion || known.permits != l.permits[*shoot.Status.SeedName] ||
 		known.draining != l.draining || now.Sub(known.at) >= r.Period {
 		return r.assess(ctx, l, shoot)
 	}
@@ -215,7 +215,7 @@ func (r *Reconciler) assess(ctx context.Context, l *look, shoot *gardencorev1bet
 	assessment := l.finder.Find(ctx, shoot)
 	assessment.InMaintenanceWindow = inMaintenanceWindow(shoot, now)
 	r.memory.assessments[shoot.UID] = remembered{
-		version: shoot.ResourceVersion, fallback: l.fallback[*shoot.Status.SeedName], draining: l.draining, at: now,
+		version: shoot.ResourceVersion, permits: l.permits[*shoot.Status.SeedName], draining: l.draining, at: now,
 		started: r.memory.started, assessment: assessment,
 	}
 	return assessment

@@ -36,12 +36,14 @@ const (
 )
 
 // start starts moves. Each is assessed again, because those before it count by now. If the result differs from the
-// plan, the move is not started, and the next plan uses the new result.
+// plan, the move is not started, and the next plan uses the new result. A shoot that has changed since it was read, for
+// example because it wakes up, is not moved either: the write fails.
 func (r *Reconciler) start(ctx context.Context, l *look, starts []drain.Start) error {
 	var errs []error
 	for _, start := range starts {
 		shoot := &l.shoots[l.index[start.Key]]
-		if now := r.assess(ctx, l, shoot); now.Destination != start.Destination || now.Way != start.Way {
+		now := r.assess(ctx, l, shoot)
+		if now.Waits || now.Destination != start.Destination || now.Way != start.Way {
 			continue
 		}
 		errs = append(errs, l.failed(r.startOne(ctx, l, start)))

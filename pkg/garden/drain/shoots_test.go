@@ -65,6 +65,29 @@ var _ = Describe("Shoots", func() {
 		Expect(f.shoot("x").Annotations).To(And(Not(HaveKey(intent)), HaveKeyWithValue(prefix+"way", "Classic")))
 	})
 
+	It("should not move a shoot classically that wakes up meanwhile, and look again", func() {
+		f := seeds(newShoot("x", hibernated))
+		list := &gardencorev1beta1.ShootList{}
+		Expect(f.List(context.Background(), list)).To(Succeed())
+		f.reconcile()
+		Expect(f.shoot("x").Annotations).To(HaveKeyWithValue(prefix+"way", "ClassicWhileHibernated"))
+
+		f = seeds(newShoot("x", hibernated))
+		Expect(f.List(context.Background(), list)).To(Succeed())
+		// The process has begun: from then on it decides from what the cache has.
+		f.changeSeed("seed-a", cancelled)
+		f.reconcile()
+		f.changeSeed("seed-a", asked())
+		f.stale = list.Items
+		f.changeShoot("x", func(s *gardencorev1beta1.Shoot) { *s.Spec.Hibernation.Enabled = false })
+		Expect(f.reconcile()).To(Equal(reconcile.Result{RequeueAfter: time.Second}))
+		Expect(f.moving()).To(BeEmpty())
+		f.stale = nil
+		f.reconcile()
+		Expect(f.moving()).To(BeEmpty())
+		Expect(f.table("seed-a")).To(HaveKeyWithValue("x", HaveField("Reason", BeEquivalentTo("WakingUp"))))
+	})
+
 	It("should keep the budget, also while the cache lags behind what was written", func() {
 		var objects []client.Object
 		for i := range 6 {
@@ -227,6 +250,27 @@ var _ = Describe("Shoots", func() {
 			f.clock.Step(time.Minute)
 			f.reconcile()
 			Expect(f.shoot("x").Annotations).To(HaveKeyWithValue(prefix+"ended-at", "2026-11-20T10:05:00Z"))
+		})
+
+		It("should not be recorded before the destination has restored the shoot", func() {
+			operation := func(kind gardencorev1beta1.LastOperationType, state gardencorev1beta1.LastOperationState) {
+				f.arrive("x")
+				f.changeShoot("x", func(s *gardencorev1beta1.Shoot) {
+					s.Status.LastOperation.Type, s.Status.LastOperation.State = kind, state
+				})
+				f.reconcile()
+			}
+			reason := func() string { return string(f.table("seed-a")["x"].Reason) }
+			operation("Migrate", "Succeeded")
+			Expect(f.shoot("x").Annotations).NotTo(HaveKey(prefix + "result"))
+			Expect(reason()).To(Equal("Migrating"))
+			operation("Restore", "Failed")
+			Expect(f.shoot("x").Annotations).NotTo(HaveKey(prefix + "result"))
+			Expect(reason()).To(Equal("OperationFailed"))
+			Expect(f.table("seed-a")["x"].Message).To(ContainSubstring("gardener.cloud/operation=retry"))
+			operation("Restore", "Succeeded")
+			Expect(f.shoot("x").Annotations).To(HaveKeyWithValue(prefix+"result", "Succeeded"))
+			Expect(reason()).To(Equal("Moved"))
 		})
 
 		It("should be an abort when somebody has set the shoot back, which is not tried again", func() {

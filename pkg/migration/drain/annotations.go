@@ -13,11 +13,16 @@ const (
 	// AnnotationDrain on a Seed, with a true value, lets its control planes leave it. Its removal starts no more of
 	// them and lets the running migrations finish.
 	AnnotationDrain = "migration.gardener.cloud/drain"
-	// AnnotationFallback on a Seed permits another way for shoots that are hibernated or not highly available. The only
-	// value is FallbackClassic.
+	// AnnotationFallback on a Seed permits another way for shoots that are not highly available, or that are hibernated
+	// and have to stay otherwise. The only value is FallbackClassic.
 	AnnotationFallback = "migration.gardener.cloud/drain-fallback"
 	// FallbackClassic lets them go by the classic migration, each in its maintenance time window.
 	FallbackClassic = "classic"
+	// AnnotationHibernated on a Seed says what its drain does with hibernated shoots. Without it they go classically
+	// while they are hibernated. The only value is HibernatedStay.
+	AnnotationHibernated = "migration.gardener.cloud/drain-hibernated"
+	// HibernatedStay keeps them in the seed until they are awake.
+	HibernatedStay = "stay"
 	// AnnotationOptOut on a Shoot, with a true value, keeps drains from moving it.
 	AnnotationOptOut = "migration.gardener.cloud/drain-opt-out"
 )
@@ -49,15 +54,26 @@ const (
 	AnnotationMessage = "migration.gardener.cloud/drain-message"
 )
 
-// Way is the way in which a control plane moves.
+// Way is the way in which a control plane moves. They are in the order in which a drain prefers them: it takes the
+// first that the shoot permits. Control planes with a single etcd member have no live way yet; it would come second.
 type Way string
 
 const (
 	// Live is the live migration.
 	Live Way = "Live"
+	// ClassicWhileHibernated is Gardener's migration of a shoot that is hibernated: it has no API server that would
+	// stop.
+	ClassicWhileHibernated Way = "ClassicWhileHibernated"
 	// Classic is Gardener's migration, which stops the API server for a while.
 	Classic Way = "Classic"
 )
+
+// IsClassic reports whether Gardener's own migration moves the control plane, without the agents.
+func (w Way) IsClassic() bool { return w == Classic || w == ClassicWhileHibernated }
+
+// ClassicDeadline is how long a classic move may take before it counts as late, and so how long before its wake-up a
+// hibernated shoot is left alone. Gardener needs 10 to 20 minutes for one (docs/benchmarks.md); it sets no deadline.
+const ClassicDeadline = time.Hour
 
 // Result is how a move has ended.
 type Result string

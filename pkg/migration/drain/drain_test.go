@@ -6,6 +6,7 @@ package drain_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +52,12 @@ func ended(shoot drain.Shoot, result drain.Result, end time.Time) drain.Shoot {
 	} else {
 		shoot.Spec = shoot.Status
 	}
+	return shoot
+}
+
+// handedOver returns the shoot when its source is done with it, and its destination is not.
+func handedOver(shoot drain.Shoot) drain.Shoot {
+	shoot.Status, shoot.Intended, shoot.Restoring = shoot.Spec, false, true
 	return shoot
 }
 
@@ -163,6 +170,63 @@ var _ = Describe("Make", func() {
 				return drain.Assessment{Destination: "seed-b", Way: drain.Classic}
 			}
 		}, "Waiting WaitingForMaintenanceWindow"),
+		Entry("hibernated goes classically at any time", func(w *drain.Garden, _ *drain.Shoot) {
+			w.Assess = func(drain.Shoot) drain.Assessment {
+				return drain.Assessment{Destination: "seed-b", Way: drain.ClassicWhileHibernated}
+			}
+		}, "Waiting Next", "x seed-a->seed-b ClassicWhileHibernated"),
+		Entry("going into hibernation", func(w *drain.Garden, _ *drain.Shoot) {
+			w.Assess = func(drain.Shoot) drain.Assessment {
+				return drain.Assessment{Waits: true, Reason: drain.ReasonHibernating}
+			}
+		}, "Waiting Hibernating"),
+		Entry("waking up soon", func(w *drain.Garden, _ *drain.Shoot) {
+			w.Assess = func(drain.Shoot) drain.Assessment {
+				return drain.Assessment{Destination: "seed-b", Way: drain.ClassicWhileHibernated, Waits: true,
+					Reason: drain.ReasonWakeUpDue}
+			}
+		}, "Waiting WakeUpDue"),
+		Entry("being restored by its destination", func(_ *drain.Garden, s *drain.Shoot) {
+			*s = handedOver(moved(*s, "seed-b", ago(time.Minute)))
+		}, "Running Migrating"),
+		Entry("given up by Gardener on the way", func(_ *drain.Garden, s *drain.Shoot) {
+			*s = moved(*s, "seed-b", ago(time.Minute))
+			s.FailedSince = ago(time.Second)
+		}, "Running OperationFailed"),
+		Entry("given up by Gardener in the destination", func(_ *drain.Garden, s *drain.Shoot) {
+			*s = handedOver(moved(*s, "seed-b", ago(time.Minute)))
+			s.FailedSince = ago(time.Second)
+		}, "Running OperationFailed"),
+		Entry("classic and late", func(_ *drain.Garden, s *drain.Shoot) {
+			*s = moved(*s, "seed-b", ago(time.Hour))
+			s.Way, s.Intended = drain.Classic, false
+		}, "Running DeadlineExceeded"),
+		Entry("classic and not late yet", func(_ *drain.Garden, s *drain.Shoot) {
+			*s = moved(*s, "seed-b", ago(time.Hour-time.Second))
+			s.Way, s.Intended = drain.Classic, false
+		}, "Running Migrating"),
+		Entry("being restored in the seed", func(_ *drain.Garden, s *drain.Shoot) { s.Restoring = true },
+			"Waiting Arriving"),
+		Entry("given up while it was restored in the seed", func(w *drain.Garden, s *drain.Shoot) {
+			s.Restoring, s.FailedSince = true, ago(time.Second)
+			w.Assess = func(drain.Shoot) drain.Assessment {
+				return drain.Assessment{Reason: "ShootNotReconciled", Message: "Restore is Failed"}
+			}
+		}, "Blocked ShootNotReconciled"),
+		Entry("source full of shoots that are being restored elsewhere", func(w *drain.Garden, _ *drain.Shoot) {
+			for i := range 2 {
+				w.Shoots = append(w.Shoots,
+					handedOver(moved(at("seed-a", fmt.Sprint(i)), "seed-c", ago(time.Minute))))
+			}
+		}, "Waiting SourceBudgetUsed"),
+		Entry("destination full of shoots that it restores, whoever has moved them",
+			func(w *drain.Garden, _ *drain.Shoot) {
+				for i := range 2 {
+					other := at("seed-b", fmt.Sprint(i))
+					other.Restoring = true
+					w.Shoots = append(w.Shoots, other)
+				}
+			}, "Waiting DestinationBudgetUsed"),
 		Entry("classic in its window", func(w *drain.Garden, _ *drain.Shoot) {
 			w.Assess = func(drain.Shoot) drain.Assessment {
 				return drain.Assessment{Destination: "seed-b", Way: drain.Classic, InMaintenanceWindow: true}
@@ -208,6 +272,47 @@ var _ = Describe("Make", func() {
 		}, "Waiting Next", "x seed-a->seed-b Live"),
 		Entry("cancelled", func(w *drain.Garden, _ *drain.Shoot) { w.Seeds[0].Draining = false }, "Waiting Cancelled"),
 	)
+
+	It("should tell in which way the running ones move", func() {
+		way := func(change func(*drain.Shoot)) drain.Way {
+			GinkgoHelper()
+			shoot := moved(at("seed-a", "x"), "seed-b", ago(time.Minute))
+			change(&shoot)
+			plan := drain.Make(garden(shoot))
+			Expect(plan.Seeds[0].Entries).To(HaveLen(1))
+			return plan.Seeds[0].Entries[0].By
+		}
+		Expect(way(func(*drain.Shoot) {})).To(Equal(drain.Live))
+		Expect(way(func(s *drain.Shoot) { *s = handedOver(*s) })).To(Equal(drain.Live))
+		Expect(way(func(s *drain.Shoot) { s.Intended = false })).
+			To(Equal(drain.Classic), "somebody has removed the intent")
+		Expect(way(func(s *drain.Shoot) { s.Intended, s.Way = false, drain.ClassicWhileHibernated })).
+			To(Equal(drain.ClassicWhileHibernated))
+		Expect(way(func(s *drain.Shoot) { s.Intended, s.StartedBy = false, "" })).To(Equal(drain.Classic))
+	})
+
+	It("should tell until when a shoot waits, if that is known", func() {
+		until := func(change func(*drain.Garden)) time.Time {
+			GinkgoHelper()
+			w := garden(at("seed-a", "x"))
+			change(&w)
+			entries := drain.Make(w).Seeds[0].Entries
+			return entries[slices.IndexFunc(entries, func(e drain.Entry) bool { return e.Name == "x" })].Until
+		}
+		Expect(until(func(*drain.Garden) {})).To(BeZero())
+		Expect(until(func(w *drain.Garden) {
+			w.Shoots = append(w.Shoots,
+				ended(moved(at("seed-a", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(20*time.Second)))
+		})).To(Equal(now.Add(40 * time.Second)))
+		Expect(until(func(w *drain.Garden) {
+			w.Shoots[0] = ended(moved(w.Shoots[0], "seed-b", ago(time.Minute)), drain.Refused, ago(time.Minute))
+		})).To(Equal(now.Add(9 * time.Minute)))
+		Expect(until(func(w *drain.Garden) {
+			w.Assess = func(drain.Shoot) drain.Assessment {
+				return drain.Assessment{Waits: true, Reason: drain.ReasonWakeUpDue, Until: now.Add(time.Hour)}
+			}
+		})).To(Equal(now.Add(time.Hour)))
+	})
 
 	It("should tell when to look again because of the time alone", func() {
 		w := garden(at("seed-a", "x"),
@@ -281,6 +386,18 @@ var _ = Describe("Make", func() {
 			Expect(status).To(Equal(gardencorev1beta1.ConditionFalse))
 			Expect(reason).To(Equal("CircuitOpen"))
 			Expect(message).To(ContainSubstring("3 migrations in a row have failed"))
+		})
+
+		It("should count what Gardener has given up, and classic moves that take too long", func() {
+			given := handedOver(moved(at("seed-a", "g"), "seed-b", ago(30*time.Minute)))
+			given.FailedSince = ago(time.Minute)
+			slow := moved(at("seed-a", "s"), "seed-b", ago(time.Hour))
+			slow.Way, slow.Intended = drain.ClassicWhileHibernated, false
+			Expect(open(failed("1", 30*time.Minute), given, slow).FailuresInARow).To(Equal(3))
+
+			given.FailedSince = time.Time{}
+			Expect(drain.Make(garden(failed("1", 30*time.Minute), given, slow)).Seeds[0].FailuresInARow).
+				To(Equal(2), "somebody has retried")
 		})
 
 		It("should count from the last success on", func() {
@@ -482,6 +599,45 @@ var _ = Describe("ShootOf", func() {
 		Expect(drain.ShootOf(again).Aborted).To(BeTrue())
 	})
 
+	DescribeTable("sees how far Gardener's own migration is",
+		func(status string, kind gardencorev1beta1.LastOperationType, state gardencorev1beta1.LastOperationState,
+			restoring, failed bool) {
+			shoot := full()
+			delete(shoot.Annotations, "migration.gardener.cloud/live-migrate")
+			shoot.Status.SeedName = &status
+			shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: kind, State: state,
+				LastUpdateTime: metav1.NewTime(ago(time.Minute))}
+			seen := drain.ShootOf(shoot)
+			Expect(seen.Restoring).To(Equal(restoring))
+			Expect(seen.FailedSince.IsZero()).To(Equal(!failed))
+			if failed {
+				Expect(seen.FailedSince).To(Equal(ago(time.Minute)))
+			}
+		},
+		Entry("not begun", "seed-a", gardencorev1beta1.LastOperationTypeReconcile,
+			gardencorev1beta1.LastOperationStateSucceeded, false, false),
+		Entry("given up long before", "seed-a", gardencorev1beta1.LastOperationTypeReconcile,
+			gardencorev1beta1.LastOperationStateFailed, false, false),
+		Entry("in the source", "seed-a", gardencorev1beta1.LastOperationTypeMigrate,
+			gardencorev1beta1.LastOperationStateProcessing, false, false),
+		Entry("repeated in the source", "seed-a", gardencorev1beta1.LastOperationTypeMigrate,
+			gardencorev1beta1.LastOperationStateError, false, false),
+		Entry("given up in the source", "seed-a", gardencorev1beta1.LastOperationTypeMigrate,
+			gardencorev1beta1.LastOperationStateFailed, false, true),
+		Entry("handed over", "seed-b", gardencorev1beta1.LastOperationTypeMigrate,
+			gardencorev1beta1.LastOperationStateSucceeded, true, false),
+		Entry("in the destination", "seed-b", gardencorev1beta1.LastOperationTypeRestore,
+			gardencorev1beta1.LastOperationStateProcessing, true, false),
+		Entry("repeated in the destination", "seed-b", gardencorev1beta1.LastOperationTypeRestore,
+			gardencorev1beta1.LastOperationStateError, true, false),
+		Entry("given up in the destination", "seed-b", gardencorev1beta1.LastOperationTypeRestore,
+			gardencorev1beta1.LastOperationStateFailed, true, true),
+		Entry("restored", "seed-b", gardencorev1beta1.LastOperationTypeRestore,
+			gardencorev1beta1.LastOperationStateSucceeded, false, false),
+		Entry("reconciled since", "seed-b", gardencorev1beta1.LastOperationTypeReconcile,
+			gardencorev1beta1.LastOperationStateFailed, false, false),
+	)
+
 	DescribeTable("knows when a move is over", func(change func(*drain.Shoot), result drain.Result) {
 		shoot := moved(at("seed-a", "x"), "seed-b", now)
 		change(&shoot)
@@ -491,6 +647,9 @@ var _ = Describe("ShootOf", func() {
 	},
 		Entry("on its way", func(*drain.Shoot) {}, drain.Result("")),
 		Entry("arrived", func(s *drain.Shoot) { s.Status = "seed-b" }, drain.Succeeded),
+		Entry("handed over, but not restored", func(s *drain.Shoot) { *s = handedOver(*s) }, drain.Result("")),
+		Entry("set back and being restored", func(s *drain.Shoot) { s.Spec, s.Restoring = "seed-a", true },
+			drain.Aborted),
 		Entry("recorded", func(s *drain.Shoot) { s.Status, s.Result = "seed-b", drain.Succeeded }, drain.Result("")),
 		Entry("aborted", func(s *drain.Shoot) { s.Aborted = true }, drain.Aborted),
 		Entry("set back", func(s *drain.Shoot) { s.Spec = "seed-a" }, drain.Aborted),
@@ -502,15 +661,16 @@ var _ = Describe("SeedOf", func() {
 	It("should read what the annotations say", func() {
 		seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a", Annotations: map[string]string{
 			"migration.gardener.cloud/drain": "true", "migration.gardener.cloud/drain-fallback": "classic",
+			"migration.gardener.cloud/drain-hibernated":         "stay",
 			"migration.gardener.cloud/drain-scheduling-visible": "false",
 			"migration.gardener.cloud/drain-started-at":         "2026-03-04T11:00:00Z",
 			"migration.gardener.cloud/drain-resumed-at":         "2026-03-04T11:00:00Z",
 		}}}
 		expected := draining("seed-a")
-		expected.Fallback = true
+		expected.Fallback, expected.HibernatedStay = true, true
 		Expect(drain.SeedOf(seed)).To(Equal(expected))
 		seed.Annotations = map[string]string{"migration.gardener.cloud/drain": "no",
-			"migration.gardener.cloud/drain-fallback": "true"}
+			"migration.gardener.cloud/drain-fallback": "true", "migration.gardener.cloud/drain-hibernated": "true"}
 		Expect(drain.SeedOf(seed)).To(Equal(drain.Seed{Name: "seed-a"}))
 	})
 })

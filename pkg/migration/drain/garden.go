@@ -52,20 +52,31 @@ type Seed struct {
 	// Marked reports that the drain keeps the scheduler away from the seed, which it does from its begin until it is
 	// cancelled.
 	Marked bool
-	// Fallback reports that shoots which cannot go live may go classically.
-	Fallback bool
+	// Permits are the ways other than the live one that the operator permits.
+	Permits
 	// StartedAt is when the drain began, ResumedAt when it was last resumed.
 	StartedAt, ResumedAt time.Time
+}
+
+// Permits are the ways other than the live one that the operator of a seed permits.
+type Permits struct {
+	// Fallback reports that shoots which cannot go live may go classically.
+	Fallback bool
+	// HibernatedStay reports that shoots do not go classically while they are hibernated.
+	HibernatedStay bool
 }
 
 // SeedOf returns what a drain sees of the Seed.
 func SeedOf(seed *gardencorev1beta1.Seed) Seed {
 	_, marked := seed.Annotations[AnnotationSchedulingVisible]
 	return Seed{
-		Name:      seed.Name,
-		Draining:  Requested(seed),
-		Marked:    marked,
-		Fallback:  seed.Annotations[AnnotationFallback] == FallbackClassic,
+		Name:     seed.Name,
+		Draining: Requested(seed),
+		Marked:   marked,
+		Permits: Permits{
+			Fallback:       seed.Annotations[AnnotationFallback] == FallbackClassic,
+			HibernatedStay: seed.Annotations[AnnotationHibernated] == HibernatedStay,
+		},
 		StartedAt: timeOf(seed.Annotations, AnnotationStartedAt),
 		ResumedAt: timeOf(seed.Annotations, AnnotationResumedAt),
 	}
@@ -102,6 +113,11 @@ type Shoot struct {
 	Aborted bool
 	// LateSince is since when the current step of its live migration is past its deadline.
 	LateSince time.Time
+	// Restoring reports that both seed names are the destination, and that its gardenlet has not restored the control
+	// plane yet: Gardener changes status.seedName when the source is done with it.
+	Restoring bool
+	// FailedSince is since when Gardener does not repeat the migration or the restoration any more.
+	FailedSince time.Time
 
 	// The rest is about the last move that a drain has started.
 
@@ -157,7 +173,22 @@ func ShootOf(shoot *gardencorev1beta1.Shoot) Shoot {
 		}
 	}
 	out.Aborted = out.moving() && out.Intended && steps.Aborted(conditions) && !out.startedAfter(conditions)
+	out.seeOperation(shoot.Status.LastOperation)
 	return out
+}
+
+// seeOperation finds out what Gardener's own migration, and the restoration after a live one, has come to.
+func (s *Shoot) seeOperation(operation *gardencorev1beta1.LastOperation) {
+	if operation == nil {
+		return
+	}
+	migrating := operation.Type == gardencorev1beta1.LastOperationTypeMigrate
+	s.Restoring = s.Status != "" && s.Status == s.Spec && (migrating ||
+		operation.Type == gardencorev1beta1.LastOperationTypeRestore &&
+			operation.State != gardencorev1beta1.LastOperationStateSucceeded)
+	if (s.Restoring || migrating && s.moving()) && operation.State == gardencorev1beta1.LastOperationStateFailed {
+		s.FailedSince = operation.LastUpdateTime.Time
+	}
 }
 
 // startedAfter reports whether a drain has started the move after the conditions say that one was aborted. The
@@ -173,12 +204,23 @@ func (s Shoot) startedAfter(conditions []gardencorev1beta1.Condition) bool {
 // moving reports whether the seed names differ.
 func (s Shoot) moving() bool { return s.Spec != "" && s.Status != "" && s.Spec != s.Status }
 
-// onItsWay returns from where to where the shoot moves. An aborted migration does not go anywhere.
+// onItsWay returns from where to where the shoot moves. An aborted migration does not go anywhere. The source is empty
+// where nobody knows it any more: the shoot is being restored, and no drain has moved it.
 func (s Shoot) onItsWay() (source, destination string, ok bool) {
-	if s.moving() && !s.Aborted {
+	switch {
+	case s.moving() && !s.Aborted:
 		return s.Status, s.Spec, true
+	case s.Restoring && s.ours():
+		return s.StartedBy, s.Status, true
+	case s.Restoring:
+		return "", s.Status, true
 	}
 	return "", "", false
+}
+
+// ours reports whether the shoot is on a move that a drain has started, and whose end is not recorded.
+func (s Shoot) ours() bool {
+	return s.StartedBy != "" && s.Result == "" && (s.StartedBy != s.Status || s.moving())
 }
 
 // Ended returns how the last move that a drain has started is over, where that has not been recorded yet. A move begins
@@ -194,6 +236,8 @@ func (s Shoot) Ended() (Result, bool) {
 		return "", false
 	case s.Status == s.StartedBy:
 		return Aborted, true
+	case s.Restoring:
+		return "", false
 	}
 	return Succeeded, true
 }
@@ -206,7 +250,10 @@ type Assessment struct {
 	Way Way
 	// InMaintenanceWindow reports whether it is the time in which the shoot's owner expects that it is touched.
 	InMaintenanceWindow bool
-	// Reason and Message tell what keeps it.
+	// Reason and Message tell what keeps it, or what it waits for.
 	Reason  Reason
 	Message string
+	// Waits reports that the reason passes without anybody's doing. Until is when; zero if nobody knows.
+	Waits bool
+	Until time.Time
 }

@@ -25,6 +25,8 @@ type Entry struct {
 	To string
 	// By is how.
 	By Way
+	// Until is until when it waits; zero if it does not, or nobody knows.
+	Until time.Time
 }
 
 // Start is a decision to start a move.
@@ -131,11 +133,10 @@ func (p *planner) seed(seed Seed) (SeedPlan, bool) {
 	var mine []Shoot
 	ours := false
 	for _, shoot := range p.Shoots {
-		if shoot.Status == seed.Name || shoot.Spec == seed.Name || shoot.doneBy(seed) {
+		source, _, going := shoot.onItsWay()
+		if shoot.Status == seed.Name || shoot.Spec == seed.Name || shoot.doneBy(seed) || going && source == seed.Name {
 			mine = append(mine, shoot)
-			if _, _, going := shoot.onItsWay(); going && shoot.StartedBy == seed.Name && shoot.Result == "" {
-				ours = true
-			}
+			ours = ours || going && shoot.StartedBy == seed.Name && shoot.Result == ""
 		}
 	}
 	if !seed.Draining && !seed.Marked && !ours {
@@ -143,7 +144,7 @@ func (p *planner) seed(seed Seed) (SeedPlan, bool) {
 	}
 	slices.SortFunc(mine, Order)
 
-	plan.FailuresInARow = failuresInARow(seed, mine)
+	plan.FailuresInARow = p.failuresInARow(seed, mine)
 	plan.CircuitOpen = p.Budget.Failures > 0 && plan.FailuresInARow >= p.Budget.Failures
 	now := seedState{Seed: seed, circuitOpen: plan.CircuitOpen, pausedUntil: p.pausedUntil(seed, mine)}
 	for _, shoot := range mine {
@@ -154,7 +155,7 @@ func (p *planner) seed(seed Seed) (SeedPlan, bool) {
 
 func (s Shoot) doneBy(seed Seed) bool {
 	return s.StartedBy == seed.Name && s.Status != seed.Name && s.Spec != seed.Name && s.Status == s.Spec &&
-		!s.StartedAt.Before(seed.StartedAt)
+		!s.StartedAt.Before(seed.StartedAt) && !(s.Restoring && s.Result == "")
 }
 
 // seedState is what holds for all shoots that are to leave a seed.
@@ -180,19 +181,13 @@ func (p *planner) entry(seed seedState, shoot Shoot) Entry {
 		return is(Blocked, ReasonAborted,
 			"the live migration to seed %s was aborted; set spec.seedName back, or remove the intent annotation to "+
 				"migrate classically", shoot.Spec)
-	case shoot.moving() && shoot.Status == seed.Name:
-		entry := is(Running, ReasonMigrating, "on its way to seed %s", shoot.Spec)
-		if !shoot.LateSince.IsZero() {
-			entry = is(Running, ReasonDeadlineExceeded, "on its way to seed %s, and past the deadline of a step",
-				shoot.Spec)
-		}
-		entry.To, entry.By = shoot.Spec, Classic
-		if shoot.Intended {
-			entry.By = Live
-		}
-		return entry
+	case shoot.moving() && shoot.Status == seed.Name,
+		shoot.Restoring && shoot.ours() && shoot.StartedBy == seed.Name:
+		return p.running(shoot)
 	case shoot.Status != seed.Name:
 		return is(Waiting, ReasonArriving, "not in the seed yet; it leaves again as soon as it has arrived")
+	case shoot.Restoring && shoot.FailedSince.IsZero():
+		return is(Waiting, ReasonArriving, "being restored in the seed; it leaves again as soon as that is done")
 	case shoot.Deleting:
 		return is(Waiting, ReasonDeleting, "being deleted")
 	case shoot.OptedOut:
@@ -214,6 +209,50 @@ func (p *planner) entry(seed seedState, shoot Shoot) Entry {
 	return p.candidate(seed, shoot)
 }
 
+// running tells how far the move of the shoot is.
+func (p *planner) running(shoot Shoot) Entry {
+	out := Entry{Shoot: shoot, State: Running, Reason: ReasonMigrating, To: shoot.Spec, By: Classic,
+		Text: "on its way to seed " + shoot.Spec}
+	switch {
+	case shoot.Intended:
+		out.By = Live
+	case shoot.ours() && (shoot.Way.IsClassic() || shoot.Restoring):
+		out.By = shoot.Way
+	}
+	if shoot.Restoring {
+		out.Text = "being restored in seed " + shoot.Spec
+	}
+	switch {
+	case !shoot.FailedSince.IsZero():
+		out.Reason = ReasonOperationFailed
+		out.Text += "; Gardener has given up: fix what status.lastErrors of the Shoot names, then annotate the Shoot " +
+			"with gardener.cloud/operation=retry"
+	case !shoot.LateSince.IsZero():
+		out.Reason = ReasonDeadlineExceeded
+		out.Text += ", and past the deadline of a step"
+	case !p.lateSince(shoot).IsZero():
+		out.Reason = ReasonDeadlineExceeded
+		out.Text += fmt.Sprintf(" for more than %s; read status.lastOperation and the constraint ReadyForMigration of "+
+			"the Shoot", ClassicDeadline)
+	}
+	return out
+}
+
+// lateSince returns since when the move of the shoot counts as a failure; zero if it does not.
+func (p *planner) lateSince(shoot Shoot) time.Time {
+	switch {
+	case !shoot.FailedSince.IsZero():
+		return shoot.FailedSince
+	case !shoot.LateSince.IsZero():
+		return shoot.LateSince
+	case shoot.ours() && shoot.Way.IsClassic():
+		if deadline := shoot.StartedAt.Add(ClassicDeadline); !p.Now.Before(deadline) {
+			return deadline
+		}
+	}
+	return time.Time{}
+}
+
 // candidate decides about a shoot that may leave as soon as its turn has come.
 func (p *planner) candidate(seed seedState, shoot Shoot) Entry {
 	assessment := p.Assess(shoot)
@@ -222,7 +261,11 @@ func (p *planner) candidate(seed seedState, shoot Shoot) Entry {
 		out.State, out.Reason, out.Text = state, reason, fmt.Sprintf(format, args...)
 		return out
 	}
-	if assessment.Destination == "" {
+	switch {
+	case assessment.Waits:
+		out.Until = assessment.Until
+		return is(Waiting, assessment.Reason, "%s", assessment.Message)
+	case assessment.Destination == "":
 		out.By = ""
 		return is(Blocked, assessment.Reason, "%s", assessment.Message)
 	}
@@ -233,6 +276,7 @@ func (p *planner) candidate(seed seedState, shoot Shoot) Entry {
 		return is(Waiting, ReasonCircuitOpen, "too many migrations in a row have failed")
 	case shoot.triedSince(seed.Seed) && shoot.Result == Refused && p.Now.Before(retryAt):
 		p.lookAgain(retryAt)
+		out.Until = retryAt
 		return is(Waiting, ReasonRetryLater, "retried at %s, because the garden refused the move: %s",
 			FormatTime(retryAt), shoot.Message)
 	case assessment.Way == Classic && !assessment.InMaintenanceWindow:
@@ -240,6 +284,7 @@ func (p *planner) candidate(seed seedState, shoot Shoot) Entry {
 			assessment.Destination)
 	case !seed.pausedUntil.IsZero():
 		p.lookAgain(seed.pausedUntil)
+		out.Until = seed.pausedUntil
 		return is(Waiting, ReasonPause, "nothing is started before %s", FormatTime(seed.pausedUntil))
 	case p.total >= p.Budget.Total:
 		return is(Waiting, ReasonTotalBudget, "on their way in the garden: %s", conditions.Count(p.total, "shoot"))
@@ -253,6 +298,10 @@ func (p *planner) candidate(seed seedState, shoot Shoot) Entry {
 	p.take(seed.Name, assessment.Destination)
 	p.plan.Starts = append(p.plan.Starts,
 		Start{Key: shoot.Key, Source: seed.Name, Destination: assessment.Destination, Way: assessment.Way})
+	if assessment.Way == ClassicWhileHibernated {
+		return is(Waiting, ReasonNext, "moves to seed %s next, classically, because it is hibernated",
+			assessment.Destination)
+	}
 	return is(Waiting, ReasonNext, "moves to seed %s next", assessment.Destination)
 }
 
@@ -284,8 +333,9 @@ func (p *planner) pausedUntil(seed Seed, shoots []Shoot) time.Time {
 	return time.Time{}
 }
 
-// failuresInARow counts the failures since the last success. A migration that is past a deadline counts while it is.
-func failuresInARow(seed Seed, shoots []Shoot) int {
+// failuresInARow counts the failures since the last success. A migration that is past a deadline, or that Gardener has
+// given up, counts while it is.
+func (p *planner) failuresInARow(seed Seed, shoots []Shoot) int {
 	type outcome struct {
 		at     time.Time
 		failed bool
@@ -296,8 +346,10 @@ func failuresInARow(seed Seed, shoots []Shoot) int {
 		case !shoot.triedSince(seed):
 		case shoot.Result == Succeeded || shoot.Result.Failed():
 			outcomes = append(outcomes, outcome{shoot.EndedAt, shoot.Result.Failed()})
-		case shoot.Result == "" && shoot.moving() && !shoot.LateSince.IsZero():
-			outcomes = append(outcomes, outcome{shoot.LateSince, true})
+		case shoot.ours() || shoot.moving():
+			if late := p.lateSince(shoot); !late.IsZero() {
+				outcomes = append(outcomes, outcome{late, true})
+			}
 		}
 	}
 	// Of two at the same moment the success counts as the earlier one: to stop too early costs less.

@@ -140,6 +140,8 @@ type TableRow struct {
 	// Destination is the seed that it moves to, or would move to, and Way how.
 	Destination string `json:"destination,omitempty"`
 	Way         Way    `json:"way,omitempty"`
+	// Until is until when it waits; empty if it does not, or nobody knows.
+	Until string `json:"until,omitempty"`
 	// Attempts is how often the drain has started its move, StartedAt, EndedAt and Result are of the last one.
 	Attempts  int    `json:"attempts,omitempty"`
 	StartedAt string `json:"startedAt,omitempty"`
@@ -163,6 +165,9 @@ func (p SeedPlan) Table() Table {
 			Namespace: entry.Namespace, Name: entry.Name, Purpose: string(entry.Purpose),
 			State: entry.State, Reason: entry.Reason, Message: conditions.Cut(entry.Text, maxTableText),
 			Destination: entry.To, Way: entry.By,
+		}
+		if !entry.Until.IsZero() {
+			row.Until = FormatTime(entry.Until)
 		}
 		if entry.StartedBy == p.Name && !entry.StartedAt.Before(p.StartedAt) {
 			row.Attempts, row.Result = entry.Attempts, entry.Result

@@ -30,6 +30,10 @@ const (
 	// ReasonDeadlineExceeded appears while a step of the migration is past its deadline. It is still tried; see the
 	// page of the step. It counts as a failure.
 	ReasonDeadlineExceeded Reason = "DeadlineExceeded"
+	// ReasonOperationFailed appears when Gardener has given up its own migration, or the restoration in the destination:
+	// the last operation is Migrate or Restore with the state Failed. It counts as a failure. The operator fixes the
+	// cause and lets Gardener retry.
+	ReasonOperationFailed Reason = "OperationFailed"
 )
 
 // Reasons to wait.
@@ -51,6 +55,13 @@ const (
 	ReasonRetryLater Reason = "RetryLater"
 	// ReasonNext appears when the Shoot is about to be started.
 	ReasonNext Reason = "Next"
+	// ReasonHibernating and ReasonWakingUp appear while the Shoot goes into hibernation, or wakes up. Then the drain
+	// looks again which way it permits.
+	ReasonHibernating Reason = "Hibernating"
+	ReasonWakingUp    Reason = "WakingUp"
+	// ReasonWakeUpDue appears on a hibernated Shoot that wakes up soon by its schedule: Gardener wakes up no Shoot that
+	// is on its way.
+	ReasonWakeUpDue Reason = "WakeUpDue"
 	// ReasonDeleting appears while the Shoot is being deleted: it leaves the seed by itself.
 	ReasonDeleting Reason = "BeingDeleted"
 	// ReasonArriving appears while the Shoot is created in the seed or on its way into it.

@@ -42,10 +42,11 @@ var (
 	}
 	// callForClassic are the checks that let a shoot go classically, where that is permitted.
 	callForClassic = []preflight.Name{preflight.HighAvailability, preflight.NotHibernated}
-	// ofLiveOnly are the checks that a classic migration does not need.
+	// ofLiveOnly are the checks that a classic migration does not need. It does need gardenlets of the same version:
+	// gardener-controller-manager holds it until they are (health.CheckSeedForMigration in Gardener v1.150).
 	ofLiveOnly = []preflight.Name{
 		preflight.HighAvailability, preflight.NotHibernated, preflight.Workerless,
-		steps.GardenletVersion, preflight.RegionDistance, preflight.DNSAccess, preflight.Exposure,
+		preflight.RegionDistance, preflight.DNSAccess, preflight.Exposure,
 		preflight.IPFamilies, preflight.ClusterDNS, preflight.SeedConnection, preflight.TLSTermination,
 		preflight.AccessControl, preflight.ExtensionsInstalled, preflight.BackupsArrive,
 	}
@@ -64,8 +65,8 @@ type Finder struct {
 	// Seeds and Shoots are those of the look, with what was written since.
 	Seeds  []gardencorev1beta1.Seed
 	Shoots []gardencorev1beta1.Shoot
-	// Fallback tells of which seeds shoots may go classically.
-	Fallback map[string]bool
+	// Permits tells which ways other than the live one the operators of the seeds permit, by seed.
+	Permits map[string]drain.Permits
 
 	// read reports that what follows was read.
 	read                                bool
@@ -79,14 +80,16 @@ type Finder struct {
 
 // Find finds a destination for the shoot, or what keeps it.
 func (f *Finder) Find(ctx context.Context, shoot *gardencorev1beta1.Shoot) drain.Assessment {
-	f.readOnce(ctx)
 	source := *shoot.Status.SeedName
+	if changing, ok := hibernationChanges(shoot, f.Permits[source]); ok {
+		return changing
+	}
+	f.readOnce(ctx)
 
 	anywhere := preflight.SeedView{Name: "another", Error: errors.New("not chosen yet")}
 	obstacles := without(f.obstacles(shoot, source, anywhere), ofDestination)
-	way := drain.Live
-	if len(obstacles) > 0 && f.Fallback[source] && classicDue(shoot, obstacles) {
-		way = drain.Classic
+	way := f.way(shoot, source, obstacles)
+	if way.IsClassic() {
 		obstacles = without(obstacles, ofLiveOnly)
 	}
 	if len(obstacles) > 0 {
@@ -103,14 +106,29 @@ func (f *Finder) Find(ctx context.Context, shoot *gardencorev1beta1.Shoot) drain
 		}
 		there := preflight.SeedView{Name: destination.Name, Seed: destination}
 		obstacles := only(f.obstacles(shoot, source, there), ofDestination)
-		if way == drain.Classic {
+		if way.IsClassic() {
 			obstacles = without(obstacles, ofLiveOnly)
 		}
 		if len(obstacles) == 0 {
-			return drain.Assessment{Destination: destination.Name, Way: way}
+			return f.unlessWakeUpDue(shoot, drain.Assessment{Destination: destination.Name, Way: way})
 		}
 		refused[destination.Name] = obstacles
 	}
+}
+
+// way returns the first way that the shoot permits, in the order of drain.Way. Whether it goes that way depends on the
+// obstacles that the way does not get round.
+func (f *Finder) way(shoot *gardencorev1beta1.Shoot, source string, obstacles []preflight.Finding) drain.Way {
+	permits := f.Permits[source]
+	switch {
+	case len(obstacles) == 0:
+		return drain.Live
+	case hibernated(shoot) && !permits.HibernatedStay:
+		return drain.ClassicWhileHibernated
+	case permits.Fallback && classicDue(shoot, obstacles):
+		return drain.Classic
+	}
+	return drain.Live
 }
 
 // classicDue reports whether the shoot is one of those that may go classically: it is not highly available, or

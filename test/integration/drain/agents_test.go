@@ -39,7 +39,9 @@ type agents struct {
 	// held are shoots that do not continue, aborting are those that are aborted.
 	held, aborting map[string]bool
 	allHeld        bool
-	moves          *moves.Moves
+	// restoreHeld lets no destination of a classic move restore the shoot.
+	restoreHeld bool
+	moves       *moves.Moves
 	// moving are the shoots on their way as they were last seen, stepped is when each made its last step, and pace the
 	// least time between two steps.
 	moving  map[string]*gardencorev1beta1.Shoot
@@ -74,6 +76,7 @@ func (a *agents) see(event watch.EventType, shoot *gardencorev1beta1.Shoot) {
 		return
 	}
 	a.moves.See(event, shoot)
+	moving = moving || handedOver(shoot) && strings.HasPrefix(*shoot.Status.SeedName, a.prefix)
 	a.lock.Lock()
 	defer a.lock.Unlock()
 	if moving {
@@ -113,18 +116,24 @@ func (a *agents) due() []*gardencorev1beta1.Shoot {
 // step makes the next step of a migration.
 func (a *agents) step(ctx context.Context, shoot *gardencorev1beta1.Shoot) error {
 	a.lock.Lock()
-	held, abort := a.allHeld || a.held[shoot.Name], a.aborting[shoot.Name]
+	held, abort, restoreHeld := a.allHeld || a.held[shoot.Name], a.aborting[shoot.Name], a.restoreHeld
 	a.lock.Unlock()
 
 	patch := client.MergeFromWithOptions(shoot.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	conditions := steps.Conditions(shoot)
 	switch {
+	case handedOver(shoot):
+		if restoreHeld {
+			return nil
+		}
+		shoot.Status.LastOperation.Type = gardencorev1beta1.LastOperationTypeRestore
 	case !steps.Intended(shoot):
-		// Classic: the gardenlets are done with it at once.
+		// Classic: the gardenlets are done with it at once, first that of the source, then that of the destination.
 		if held {
 			return nil
 		}
 		simulation.Arrive(shoot, time.Now())
+		shoot.Status.LastOperation.Type = gardencorev1beta1.LastOperationTypeMigrate
 	case steps.Aborted(conditions) && abort:
 		return nil
 	case abort && steps.Initialized(conditions):
@@ -137,6 +146,13 @@ func (a *agents) step(ctx context.Context, shoot *gardencorev1beta1.Shoot) error
 		}
 	}
 	return a.garden.Status().Patch(ctx, shoot, patch)
+}
+
+// handedOver reports whether the source is done with a classic move, and the destination is not.
+func handedOver(shoot *gardencorev1beta1.Shoot) bool {
+	_, _, moving := steps.Seeds(shoot)
+	operation := shoot.Status.LastOperation
+	return !moving && operation != nil && operation.Type == gardencorev1beta1.LastOperationTypeMigrate
 }
 
 // aborted has the abort completed at once.
@@ -159,6 +175,12 @@ func (a *agents) hold(all bool) {
 	a.lock.Lock()
 	defer a.lock.Unlock()
 	a.allHeld = all
+}
+
+func (a *agents) holdRestore(hold bool) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	a.restoreHeld = hold
 }
 
 func (a *agents) abort(names ...string) {

@@ -69,6 +69,16 @@ var _ = Describe("Drain", func() {
 		Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())
 		return shoot
 	}
+	// hibernate makes the shoot one that is hibernated.
+	hibernate := func(shoot *gardencorev1beta1.Shoot) {
+		GinkgoHelper()
+		patch := client.MergeFrom(shoot.DeepCopy())
+		shoot.Spec.Hibernation = &gardencorev1beta1.Hibernation{Enabled: new(true)}
+		Expect(garden.Client.Patch(ctx, shoot, patch)).To(Succeed())
+		patch = client.MergeFrom(shoot.DeepCopy())
+		shoot.Status.IsHibernated = true
+		Expect(garden.Client.Status().Patch(ctx, shoot, patch)).To(Succeed())
+	}
 	newShoots := func(n int) {
 		GinkgoHelper()
 		for i := range n {
@@ -164,7 +174,7 @@ var _ = Describe("Drain", func() {
 		})
 	})
 
-	It("should move what can move within the budget, and tell why the rest stays", func() {
+	It("should move each in the gentlest way that it permits within the budget, and tell why the rest stays", func() {
 		newShoots(6)
 		newShoot("single", func(s *gardencorev1beta1.Shoot) { s.Spec.ControlPlane = nil })
 		newShoot("opted-out", func(s *gardencorev1beta1.Shoot) {
@@ -173,12 +183,7 @@ var _ = Describe("Drain", func() {
 		newShoot("nowhere", func(s *gardencorev1beta1.Shoot) {
 			s.Spec.SeedSelector.MatchLabels = map[string]string{"test.livecpm.example/only": source.Name}
 		})
-		hibernated := newShoot("hibernated", func(s *gardencorev1beta1.Shoot) {
-			s.Spec.Hibernation = &gardencorev1beta1.Hibernation{Enabled: new(true)}
-		})
-		patch := client.MergeFrom(hibernated.DeepCopy())
-		hibernated.Status.IsHibernated = true
-		Expect(garden.Client.Status().Patch(ctx, hibernated, patch)).To(Succeed())
+		hibernate(newShoot("hibernated"))
 
 		// None is moved before the second one is started, however slow the controller is.
 		sim.hold(true)
@@ -189,16 +194,15 @@ var _ = Describe("Drain", func() {
 		sim.hold(false)
 		Eventually(condition).
 			Should(Equal("False ShootsBlocked The remaining shoots stay until nothing blocks them any more. " +
-				"10 shoots: 6 done, 0 running, 0 waiting, 4 blocked (NoCandidate: 1, NotHighlyAvailable: 1, " +
-				"OptedOut: 1, " +
-				"ShootHibernated: 1)"))
+				"10 shoots: 7 done, 0 running, 0 waiting, 3 blocked (NoCandidate: 1, NotHighlyAvailable: 1, " +
+				"OptedOut: 1)"))
 		Expect(table(Default)).To(Equal(map[string]string{
 			"0": "Done Moved Live", "1": "Done Moved Live", "2": "Done Moved Live", "3": "Done Moved Live",
 			"4": "Done Moved Live", "5": "Done Moved Live",
 			"single": "Blocked NotHighlyAvailable ", "opted-out": "Blocked OptedOut ",
-			"nowhere": "Blocked NoCandidate ", "hibernated": "Blocked ShootHibernated ",
+			"nowhere": "Blocked NoCandidate ", "hibernated": "Done Moved ClassicWhileHibernated",
 		}))
-		Expect(sim.starts()).To(HaveLen(6))
+		Expect(sim.starts()).To(HaveLen(7))
 		Expect(sim.starts()).To(HaveEach(1))
 		Expect(running()).To(Equal(map[string]int{"total": 2, "out of " + source.Name: 2, "into " + prefix + "b": 2}))
 
@@ -359,6 +363,42 @@ var _ = Describe("Drain", func() {
 			HaveKeyWithValue(drain.AnnotationMessage, ContainSubstring("not this one")),
 			Not(HaveKey("migration.gardener.cloud/live-migrate")),
 		))
+	})
+
+	It("should take a classic move for one that continues until the destination has restored the shoot", func() {
+		hibernate(newShoot("hibernated"))
+		sim.holdRestore(true)
+		start()
+		begin()
+		Eventually(func(g Gomega) string {
+			shoot := &gardencorev1beta1.Shoot{}
+			g.Expect(garden.Client.Get(ctx, client.ObjectKey{Namespace: framework.ProjectNamespace,
+				Name: prefix + "hibernated"}, shoot)).To(Succeed())
+			return *shoot.Status.SeedName
+		}).Should(Equal(prefix + "b"))
+		Consistently(table).WithTimeout(2 * time.Second).
+			Should(Equal(map[string]string{"hibernated": "Running Migrating ClassicWhileHibernated"}))
+		sim.holdRestore(false)
+		Eventually(table).Should(Equal(map[string]string{"hibernated": "Done Moved ClassicWhileHibernated"}))
+	})
+
+	It("should wait for a shoot that goes into hibernation, and keep a hibernated one where that is asked for", func() {
+		annotate(map[string]string{drain.AnnotationHibernated: drain.HibernatedStay})
+		asleep := newShoot("hibernated")
+		hibernate(asleep)
+		dozing := newShoot("dozing", func(s *gardencorev1beta1.Shoot) {
+			s.Spec.Hibernation = &gardencorev1beta1.Hibernation{Enabled: new(true)}
+		})
+		start()
+		begin()
+		Eventually(table).Should(
+			Equal(map[string]string{"hibernated": "Blocked ShootHibernated ", "dozing": "Blocked ShootHibernated "}))
+		annotate(map[string]string{drain.AnnotationHibernated: ""})
+		Eventually(table).Should(Equal(map[string]string{"hibernated": "Done Moved ClassicWhileHibernated",
+			"dozing": "Waiting Hibernating "}))
+		hibernate(dozing)
+		Eventually(table).Should(Equal(map[string]string{"hibernated": "Done Moved ClassicWhileHibernated",
+			"dozing": "Done Moved ClassicWhileHibernated"}))
 	})
 
 	It("should let shoots that cannot go live go classically in their maintenance window, where that is "+
