@@ -317,6 +317,23 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		Expect(names(with(values{"replicaCount": 1}))).NotTo(ContainElement(ContainSubstring("PodDisruptionBudget")))
 	})
 
+	It("should mount what the drain's webhook is told with, if there is a Secret", func() {
+		secrets := func(objects []client.Object) (out []string) {
+			for _, volume := range only[*appsv1.Deployment](objects).Spec.Template.Spec.Volumes {
+				if volume.Secret != nil {
+					out = append(out, volume.Name+" "+volume.Secret.SecretName)
+				}
+			}
+			return out
+		}
+		Expect(secrets(with(nil))).To(BeEmpty())
+		objects := with(values{"drainWebhook": values{"secretName": "hook"}})
+		Expect(secrets(objects)).To(Equal([]string{"drain-webhook hook"}))
+		Expect(only[*appsv1.Deployment](objects).Spec.Template.Spec.Containers[0].VolumeMounts).
+			To(ContainElement(corev1.VolumeMount{Name: "drain-webhook", ReadOnly: true,
+				MountPath: "/etc/livecpm-controller-manager/webhook"}))
+	})
+
 	It("should let the pods reach the API server and DNS only", func() {
 		egress := only[*networkingv1.NetworkPolicy](
 			with(values{"networkPolicy": values{"apiServerPorts": []any{8443}}})).Spec.Egress

@@ -19,8 +19,8 @@ var (
 	drainCircuitOpen = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace,
 		Name:      "drain_circuit_open",
-		Help: "1 if the drain of a seed starts nothing more because too many migrations in a row have failed, 0 " +
-			"if not. Alert on 1.",
+		Help: "1 if the drain of a seed starts nothing more because too many migrations have failed, 0 if not. " +
+			"Alert on 1.",
 	}, []string{"seed"})
 
 	drainStarts = prometheus.NewCounterVec(prometheus.CounterOpts{

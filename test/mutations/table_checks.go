@@ -76,8 +76,8 @@ var checks = []Mutation{
 		Area:     Checks,
 		Harm:     "A drain starts one migration after the other although all of them fail",
 		File:     "pkg/migration/drain/plan.go",
-		Old:      `case seed.circuitOpen:`,
-		New:      `case seed.circuitOpen && seed.Name == "":`,
+		Old:      `if seed.circuit != "" {`,
+		New:      `if seed.circuit != "" && seed.Name == "" {`,
 		Packages: []string{"pkg/migration/drain"},
 	},
 }

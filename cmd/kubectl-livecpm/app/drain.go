@@ -165,7 +165,7 @@ func newDrainWait(o *options) *cobra.Command {
 			"Seed changes.\n\n" +
 			"The exit code is 0 when no shoot is left; 1 if no drain is requested (any more); 3 if the timeout " +
 			"expires; 4 if an operator\nhas to act: only shoots are left that something blocks, or too many " +
-			"migrations in a row have failed.",
+			"migrations have failed.",
 		Example: example("%[1]s drain wait seed-a --timeout 12h"),
 		RunE: func(command *cobra.Command, args []string) error {
 			return o.drainWait(command.Context(), args[0], timeout)

@@ -10,7 +10,6 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
-	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 	"k8s.io/utils/clock"
 
 	"github.com/livecpm/livecpm/pkg/cli/access"
@@ -53,11 +52,11 @@ func (r DrainPlanReader) Read(ctx context.Context, name string) (drain.SeedPlan,
 		garden.Shoots = append(garden.Shoots, shoot)
 	}
 	finder := &placement.Finder{Client: r.Garden.Client, Namespace: v1beta1constants.GardenNamespace,
-		Strategy: r.Strategy, Now: now, Seeds: seeds, Shoots: shoots, Permits: map[string]drain.Permits{name: seed.Permits}}
+		Strategy: r.Strategy, Now: now, Seeds: seeds, Shoots: shoots,
+		Permits: map[string]drain.Permits{name: seed.Permits}}
 	garden.Assess = func(shoot drain.Shoot) drain.Assessment {
 		object := &shoots[index[shoot.Key]]
-		found := finder.Find(ctx, object)
-		found.InMaintenanceWindow = gardenerutils.EffectiveShootMaintenanceTimeWindow(object).Contains(now)
+		found := placement.InWindow(finder.Find(ctx, object), object, now)
 		if found.Destination != "" {
 			object.Spec.SeedName = &found.Destination
 		}

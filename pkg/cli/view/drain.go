@@ -6,6 +6,7 @@ package view
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
@@ -85,13 +86,13 @@ func (p DrainPlan) Text(o Options) string {
 			reason = ""
 		}
 		row := []string{shoot.Namespace, shoot.Name, orDash(shoot.Purpose), orDash(shoot.Destination),
-			orDash(string(shoot.Way)), orDash(reason)}
+			orDash(string(shoot.Way)), orDash(reason), until(shoot, o)}
 		if o.Wide {
 			row = append(row, orDash(flat(shoot.Message)))
 		}
 		rows = append(rows, row)
 	}
-	header := []string{"NAMESPACE", "NAME", "PURPOSE", "TO", "WAY", "REASON"}
+	header := []string{"NAMESPACE", "NAME", "PURPOSE", "TO", "WAY", "REASON", "UNTIL"}
 	if o.Wide {
 		header = append(header, "MESSAGE")
 	}
@@ -106,6 +107,15 @@ func (p DrainPlan) Text(o Options) string {
 	}
 	fmt.Fprintf(&out, "Next: kubectl livecpm drain %s\n", p.Seed)
 	return out.String()
+}
+
+// until writes until when the shoot waits.
+func until(shoot drain.TableRow, o Options) string {
+	at, err := time.Parse(time.RFC3339, shoot.Until)
+	if err != nil {
+		return orDash(shoot.Until)
+	}
+	return o.Moment(at)
 }
 
 // ways tells how many shoots would leave in each way, and what their users notice.
@@ -144,7 +154,8 @@ func drainedColor(condition gardencorev1beta1.Condition) color {
 }
 
 func drainRows(table drain.Table, o Options) string {
-	header := []string{"NAMESPACE", "NAME", "PURPOSE", "STATE", "REASON", "TO", "WAY", "ATTEMPTS"}
+	header := []string{"NAMESPACE", "NAME", "PURPOSE", "STATE", "REASON", "UNTIL", "TO", "WAY",
+		"ATTEMPTS"}
 	if o.Wide {
 		header = append(header, "MESSAGE")
 	}
@@ -156,7 +167,7 @@ func drainRows(table drain.Table, o Options) string {
 		}
 		row := []string{
 			shoot.Namespace, shoot.Name, orDash(shoot.Purpose), string(shoot.State), string(shoot.Reason),
-			orDash(shoot.Destination), orDash(string(shoot.Way)), orDash(attempts),
+			until(shoot, o), orDash(shoot.Destination), orDash(string(shoot.Way)), orDash(attempts),
 		}
 		if o.Wide {
 			row = append(row, orDash(flat(shoot.Message)))

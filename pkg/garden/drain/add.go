@@ -44,6 +44,10 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config configv1alpha
 	if err := gardenindexer.AddProjectNamespace(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("failed to prepare the cache for controller %s: %w", ControllerName, err)
 	}
+	notices, err := noticesOf(config.Notice)
+	if err != nil {
+		return fmt.Errorf("failed to prepare the notices of controller %s: %w", ControllerName, err)
+	}
 	reconciler := &Reconciler{
 		Client:    mgr.GetClient(),
 		APIReader: mgr.GetAPIReader(),
@@ -55,8 +59,10 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config configv1alpha
 		Budget: drain.Budget{
 			PerSource: *config.MaxPerSource, PerDestination: *config.MaxPerDestination, Total: *config.MaxTotal,
 			Pause: config.Pause.Duration, Failures: *config.MaxFailuresInARow,
-			Attempts: *config.MaxAttempts, RetryAfter: config.RetryAfter.Duration,
+			FailurePercent: *config.MaxFailurePercent,
+			Attempts:       *config.MaxAttempts, RetryAfter: config.RetryAfter.Duration,
 		},
+		Notices: notices,
 	}
 	if err := builder.ControllerManagedBy(mgr).
 		Named(ControllerName).
@@ -67,6 +73,23 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config configv1alpha
 		return fmt.Errorf("failed to add controller %s: %w", ControllerName, err)
 	}
 	return nil
+}
+
+// noticesOf returns how moves are announced.
+func noticesOf(config configv1alpha1.DrainNotice) (Notices, error) {
+	notices := Notices{Lead: config.LeadTime.Duration}
+	if config.Webhook == nil {
+		return notices, nil
+	}
+	webhook, err := NewWebhook(*config.Webhook)
+	if err != nil {
+		return Notices{}, err
+	}
+	notices.Notifier, notices.RetryAfter = webhook, config.Webhook.RetryAfter.Duration
+	if config.Webhook.OnFailure == configv1alpha1.DrainWebhookContinue {
+		notices.ContinueAfter = *config.Webhook.Attempts
+	}
+	return notices, nil
 }
 
 // gatherer asks for one look after whatever has happened.

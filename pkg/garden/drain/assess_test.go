@@ -330,12 +330,20 @@ var _ = Describe("Assessment", func() {
 		Expect(looks()).To(BeNumerically(">", 0))
 	})
 
+	It("should know when a window opens that was open today", func() {
+		f := newGarden(newSeed("seed-a", asked("windows", "maintenance")), newSeed("seed-b"), newShoot("x", window(7)))
+		f.reconcile()
+		Expect(row(f, "x")).To(Equal("Waiting WaitingForMaintenanceWindow Live seed-b"))
+		Expect(f.table("seed-a")["x"].Until).To(Equal("2026-11-21T07:00:00Z"))
+	})
+
 	It("should know at every look whether the maintenance window is open", func() {
 		f := newGarden(newSeed("seed-a", asked("fallback", "classic")), newSeed("seed-b"),
 			newShoot("x", single, window(11)))
 		f.Period = 24 * time.Hour
 		f.reconcile()
 		Expect(row(f, "x")).To(Equal("Waiting WaitingForMaintenanceWindow Classic seed-b"))
+		Expect(f.table("seed-a")["x"].Until).To(Equal("2026-11-20T11:00:00Z"))
 		f.clock.Step(90 * time.Minute)
 		f.reconcile()
 		Expect(row(f, "x")).To(Equal("Running Migrating Classic seed-b"))

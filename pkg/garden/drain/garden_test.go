@@ -145,6 +145,7 @@ func (f *fakeGarden) restart() {
 	f.Reconciler = &drain.Reconciler{
 		Client: old.Client, APIReader: old.APIReader, Recorder: old.Recorder, Clock: old.Clock,
 		Namespace: old.Namespace, Strategy: old.Strategy, Period: old.Period, Budget: old.Budget,
+		Notices: old.Notices,
 	}
 }
 

@@ -27,6 +27,8 @@ type memory struct {
 	// assessments are what was found out about shoots that have not started to move. They save the scheduler from being
 	// asked about every shoot in every pass; one that is missing is found out again.
 	assessments map[types.UID]remembered
+	// noticed is how the Notifier has answered; one that is lost is asked again.
+	noticed noticed
 	// started is how many moves this process has started. It serves only to tell assessments from before a start from
 	// those after it.
 	started int

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -47,6 +46,8 @@ type Reconciler struct {
 	Period time.Duration
 	// Budget is what must not be exceeded.
 	Budget drain.Budget
+	// Notices say how moves are announced.
+	Notices Notices
 
 	memory memory
 }
@@ -77,18 +78,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	// A start changes which destination is the best one for those after it, so that the rest of the plan may not hold.
 	for range r.rounds() {
 		changed := r.reconsider(l, plan)
-		if len(plan.Starts) == 0 && !changed {
+		if len(plan.Starts) == 0 && len(plan.Announcements) == 0 && !changed {
 			break
 		}
-		err := r.start(ctx, l, plan.Starts)
+		err := errors.Join(r.announce(ctx, l, plan.Announcements), r.start(ctx, l, plan.Starts))
 		errs = append(errs, err)
 		plan = r.plan(ctx, l)
 		if err != nil || l.again {
 			break
 		}
 	}
-	// What could not be started although it was its turn is looked at soon.
-	l.again = l.again || len(plan.Starts) > 0
+	// What could not be started or announced although it was its turn is looked at soon.
+	l.again = l.again || len(plan.Starts) > 0 || len(plan.Announcements) > 0
 	errs = append(errs, r.publish(ctx, l, plan))
 	if err := errors.Join(errs...); err != nil {
 		return reconcile.Result{}, err
@@ -184,7 +185,8 @@ func (r *Reconciler) begin(ctx context.Context) error {
 
 // plan lets pkg/migration/drain decide.
 func (r *Reconciler) plan(ctx context.Context, l *look) drain.Plan {
-	garden := drain.Garden{Now: r.Clock.Now(), Budget: r.Budget, Shoots: make([]drain.Shoot, 0, len(l.shoots))}
+	garden := drain.Garden{Now: r.Clock.Now(), Budget: r.Budget, Notice: r.notice(),
+		Shoots: make([]drain.Shoot, 0, len(l.shoots))}
 	for i := range l.seeds {
 		garden.Seeds = append(garden.Seeds, drain.SeedOf(&l.seeds[i]))
 	}
@@ -205,24 +207,18 @@ func (r *Reconciler) recall(ctx context.Context, l *look, shoot *gardencorev1bet
 		known.draining != l.draining || now.Sub(known.at) >= r.Period {
 		return r.assess(ctx, l, shoot)
 	}
-	known.assessment.InMaintenanceWindow = inMaintenanceWindow(shoot, now)
-	return known.assessment
+	return placement.InWindow(known.assessment, shoot, now)
 }
 
 // assess finds out whether and where to the shoot can move.
 func (r *Reconciler) assess(ctx context.Context, l *look, shoot *gardencorev1beta1.Shoot) drain.Assessment {
 	now := r.Clock.Now()
-	assessment := l.finder.Find(ctx, shoot)
-	assessment.InMaintenanceWindow = inMaintenanceWindow(shoot, now)
+	assessment := placement.InWindow(l.finder.Find(ctx, shoot), shoot, now)
 	r.memory.assessments[shoot.UID] = remembered{
 		version: shoot.ResourceVersion, permits: l.permits[*shoot.Status.SeedName], draining: l.draining, at: now,
 		started: r.memory.started, assessment: assessment,
 	}
 	return assessment
-}
-
-func inMaintenanceWindow(shoot *gardencorev1beta1.Shoot, now time.Time) bool {
-	return gardenerutils.EffectiveShootMaintenanceTimeWindow(shoot).Contains(now)
 }
 
 // failed returns what is to be done about an error: nothing more than another look if somebody else has written

@@ -41,14 +41,17 @@ const (
 func (r *Reconciler) start(ctx context.Context, l *look, starts []drain.Start) error {
 	var errs []error
 	for _, start := range starts {
-		shoot := &l.shoots[l.index[start.Key]]
-		now := r.assess(ctx, l, shoot)
-		if now.Waits || now.Destination != start.Destination || now.Way != start.Way {
-			continue
+		if !r.changed(ctx, l, start) {
+			errs = append(errs, l.failed(r.startOne(ctx, l, start)))
 		}
-		errs = append(errs, l.failed(r.startOne(ctx, l, start)))
 	}
 	return errors.Join(errs...)
+}
+
+// changed assesses the shoot once more, and reports whether the result differs from what was planned.
+func (r *Reconciler) changed(ctx context.Context, l *look, start drain.Start) bool {
+	now := r.assess(ctx, l, &l.shoots[l.index[start.Key]])
+	return now.Waits || now.Destination != start.Destination || now.Way != start.Way
 }
 
 // startOne starts one move with a single write: the intent, what the drain has to know later, and the new seed name.
@@ -62,6 +65,9 @@ func (r *Reconciler) startOne(ctx context.Context, l *look, start drain.Start) e
 	} else {
 		delete(shoot.Annotations, steps.AnnotationIntent)
 	}
+	// The next move is announced again.
+	delete(shoot.Annotations, drain.AnnotationAnnouncedBy)
+	delete(shoot.Annotations, drain.AnnotationAnnouncedAt)
 	// Left over from a migration that was aborted; it would abort this one.
 	delete(shoot.Annotations, steps.AnnotationAbort)
 	shoot.Spec.SeedName = &start.Destination

@@ -50,6 +50,10 @@ const (
 	AnnotationResult = "migration.gardener.cloud/drain-result"
 	// AnnotationEndedAt on a Shoot is when that move was seen to be over.
 	AnnotationEndedAt = "migration.gardener.cloud/drain-ended-at"
+	// AnnotationAnnouncedBy on a Shoot is the seed whose drain has announced its next move, AnnotationAnnouncedAt when.
+	// They are there until the move begins.
+	AnnotationAnnouncedBy = "migration.gardener.cloud/drain-announced-by"
+	AnnotationAnnouncedAt = "migration.gardener.cloud/drain-announced-at"
 	// AnnotationMessage on a Shoot tells why the move could not be started.
 	AnnotationMessage = "migration.gardener.cloud/drain-message"
 )

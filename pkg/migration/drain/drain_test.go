@@ -227,6 +227,14 @@ var _ = Describe("Make", func() {
 					w.Shoots = append(w.Shoots, other)
 				}
 			}, "Waiting DestinationBudgetUsed"),
+		Entry("a restoration that Gardener has given up, and that no drain has begun, takes no budget",
+			func(w *drain.Garden, _ *drain.Shoot) {
+				for i := range 2 {
+					other := at("seed-b", fmt.Sprint(i))
+					other.Restoring, other.FailedSince = true, ago(time.Minute)
+					w.Shoots = append(w.Shoots, other)
+				}
+			}, "Waiting Next", "x seed-a->seed-b Live"),
 		Entry("classic in its window", func(w *drain.Garden, _ *drain.Shoot) {
 			w.Assess = func(drain.Shoot) drain.Assessment {
 				return drain.Assessment{Destination: "seed-b", Way: drain.Classic, InMaintenanceWindow: true}

@@ -20,6 +20,8 @@ type Garden struct {
 	Now time.Time
 	// Budget is what must not be exceeded.
 	Budget Budget
+	// Notice says how moves are announced.
+	Notice Notice
 	// Seeds are all seeds.
 	Seeds []Seed
 	// Shoots are all shoots of the garden, not only those of seeds that are drained: every move counts.
@@ -38,6 +40,8 @@ type Budget struct {
 	Pause time.Duration
 	// Failures is after how many failures in a row nothing more is started from a seed.
 	Failures int
+	// FailurePercent is which share of the moves that have ended may have failed, in percent; zero for any.
+	FailurePercent int
 	// Attempts is how often the start of one shoot is tried before it is blocked, RetryAfter the time in between.
 	Attempts   int
 	RetryAfter time.Duration
@@ -54,6 +58,8 @@ type Seed struct {
 	Marked bool
 	// Permits are the ways other than the live one that the operator permits.
 	Permits
+	// Settings say when moves may begin.
+	Settings
 	// StartedAt is when the drain began, ResumedAt when it was last resumed.
 	StartedAt, ResumedAt time.Time
 }
@@ -77,6 +83,7 @@ func SeedOf(seed *gardencorev1beta1.Seed) Seed {
 			Fallback:       seed.Annotations[AnnotationFallback] == FallbackClassic,
 			HibernatedStay: seed.Annotations[AnnotationHibernated] == HibernatedStay,
 		},
+		Settings:  SettingsOf(seed.Annotations),
 		StartedAt: timeOf(seed.Annotations, AnnotationStartedAt),
 		ResumedAt: timeOf(seed.Annotations, AnnotationResumedAt),
 	}
@@ -132,6 +139,10 @@ type Shoot struct {
 	Result Result
 	// Message tells why a start was refused.
 	Message string
+
+	// AnnouncedBy is the seed whose drain has announced the next move, AnnouncedAt when.
+	AnnouncedBy string
+	AnnouncedAt time.Time
 }
 
 // ShootOf returns what a drain sees of the Shoot.
@@ -151,6 +162,9 @@ func ShootOf(shoot *gardencorev1beta1.Shoot) Shoot {
 		EndedAt:     timeOf(shoot.Annotations, AnnotationEndedAt),
 		Result:      Result(shoot.Annotations[AnnotationResult]),
 		Message:     shoot.Annotations[AnnotationMessage],
+
+		AnnouncedBy: shoot.Annotations[AnnotationAnnouncedBy],
+		AnnouncedAt: timeOf(shoot.Annotations, AnnotationAnnouncedAt),
 	}
 	if shoot.Spec.SeedName != nil {
 		out.Spec = *shoot.Spec.SeedName
@@ -205,14 +219,15 @@ func (s Shoot) startedAfter(conditions []gardencorev1beta1.Condition) bool {
 func (s Shoot) moving() bool { return s.Spec != "" && s.Status != "" && s.Spec != s.Status }
 
 // onItsWay returns from where to where the shoot moves. An aborted migration does not go anywhere. The source is empty
-// where nobody knows it any more: the shoot is being restored, and no drain has moved it.
+// where nobody knows it any more: the shoot is being restored, and no drain has moved it. What Gardener has given up
+// counts then no more: it may be so for months.
 func (s Shoot) onItsWay() (source, destination string, ok bool) {
 	switch {
 	case s.moving() && !s.Aborted:
 		return s.Status, s.Spec, true
 	case s.Restoring && s.ours():
 		return s.StartedBy, s.Status, true
-	case s.Restoring:
+	case s.Restoring && s.FailedSince.IsZero():
 		return "", s.Status, true
 	}
 	return "", "", false
@@ -250,6 +265,8 @@ type Assessment struct {
 	Way Way
 	// InMaintenanceWindow reports whether it is the time in which the shoot's owner expects that it is touched.
 	InMaintenanceWindow bool
+	// WindowOpens is when that time begins next, if it is not now.
+	WindowOpens time.Time
 	// Reason and Message tell what keeps it, or what it waits for.
 	Reason  Reason
 	Message string

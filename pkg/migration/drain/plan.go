@@ -43,8 +43,10 @@ type SeedPlan struct {
 	Seed
 	// Entries are the shoots that the drain is about, in the order in which they move.
 	Entries []Entry
-	// CircuitOpen reports that too many moves in a row have failed, FailuresInARow how many.
+	// CircuitOpen reports that too many moves have failed, CircuitCause how many. FailuresInARow are those since the
+	// last success.
 	CircuitOpen    bool
+	CircuitCause   string
 	FailuresInARow int
 }
 
@@ -87,6 +89,8 @@ type Plan struct {
 	Seeds []SeedPlan
 	// Starts are the moves to start.
 	Starts []Start
+	// Announcements are the moves to announce.
+	Announcements []Announcement
 	// LookAgain is when something changes by time alone; zero if nothing does.
 	LookAgain time.Time
 }
@@ -144,11 +148,18 @@ func (p *planner) seed(seed Seed) (SeedPlan, bool) {
 	}
 	slices.SortFunc(mine, Order)
 
-	plan.FailuresInARow = p.failuresInARow(seed, mine)
-	plan.CircuitOpen = p.Budget.Failures > 0 && plan.FailuresInARow >= p.Budget.Failures
-	now := seedState{Seed: seed, circuitOpen: plan.CircuitOpen, pausedUntil: p.pausedUntil(seed, mine)}
-	for _, shoot := range mine {
-		plan.Entries = append(plan.Entries, p.entry(now, shoot))
+	now := &seedState{Seed: seed, canary: p.canaries(seed, mine), pausedUntil: p.pausedUntil(seed, mine),
+		frozenUntil: seed.frozenUntil(p.Now)}
+	p.judge(&plan, p.outcomes(seed, mine), now.canary)
+	now.circuit = plan.CircuitCause
+	plan.Entries = make([]Entry, len(mine))
+	// What is announced goes first. How much of it waits says how much more is announced.
+	for _, announced := range []bool{true, false} {
+		for i, shoot := range mine {
+			if shoot.announcedFor(seed) == announced {
+				plan.Entries[i] = p.entry(now, shoot)
+			}
+		}
 	}
 	return plan, true
 }
@@ -161,14 +172,18 @@ func (s Shoot) doneBy(seed Seed) bool {
 // seedState is what holds for all shoots that are to leave a seed.
 type seedState struct {
 	Seed
-	// circuitOpen reports that too many moves in a row have failed.
-	circuitOpen bool
-	// pausedUntil is when the next move may start; zero if it may now.
-	pausedUntil time.Time
+	// circuit tells that too many moves have failed; empty if not.
+	circuit string
+	// canary is how far the canary stage is.
+	canary canaryStage
+	// pausedUntil and frozenUntil are when the next move may start; zero if it may now.
+	pausedUntil, frozenUntil time.Time
+	// announced is how many shoots are announced and have not begun to move.
+	announced int
 }
 
 // entry decides about one shoot. What it starts is taken from the budget at once.
-func (p *planner) entry(seed seedState, shoot Shoot) Entry {
+func (p *planner) entry(seed *seedState, shoot Shoot) Entry {
 	is := func(state State, reason Reason, format string, args ...any) Entry {
 		return Entry{Shoot: shoot, State: state, Reason: reason, Text: fmt.Sprintf(format, args...)}
 	}
@@ -205,6 +220,8 @@ func (p *planner) entry(seed seedState, shoot Shoot) Entry {
 				"last time: %s", shoot.Destination, conditions.Count(shoot.Attempts, "time"), shoot.Message)
 	case !seed.Draining:
 		return is(Waiting, ReasonCancelled, "the drain was cancelled")
+	case seed.Problem != "":
+		return is(Blocked, ReasonSettingsInvalid, "%s", seed.Problem)
 	}
 	return p.candidate(seed, shoot)
 }
@@ -254,58 +271,109 @@ func (p *planner) lateSince(shoot Shoot) time.Time {
 }
 
 // candidate decides about a shoot that may leave as soon as its turn has come.
-func (p *planner) candidate(seed seedState, shoot Shoot) Entry {
+func (p *planner) candidate(seed *seedState, shoot Shoot) Entry {
 	assessment := p.Assess(shoot)
 	out := Entry{Shoot: shoot, To: assessment.Destination, By: assessment.Way}
-	is := func(state State, reason Reason, format string, args ...any) Entry {
-		out.State, out.Reason, out.Text = state, reason, fmt.Sprintf(format, args...)
-		return out
-	}
 	switch {
 	case assessment.Waits:
-		out.Until = assessment.Until
-		return is(Waiting, assessment.Reason, "%s", assessment.Message)
+		p.lookAgain(assessment.Until)
+		return out.waits(assessment.Reason, assessment.Until, "%s", assessment.Message)
 	case assessment.Destination == "":
-		out.By = ""
-		return is(Blocked, assessment.Reason, "%s", assessment.Message)
+		out.State, out.Reason, out.Text, out.By = Blocked, assessment.Reason, assessment.Message, ""
+		return out
 	}
-
-	retryAt := shoot.EndedAt.Add(p.Budget.RetryAfter)
-	switch {
-	case seed.circuitOpen:
-		return is(Waiting, ReasonCircuitOpen, "too many migrations in a row have failed")
-	case shoot.triedSince(seed.Seed) && shoot.Result == Refused && p.Now.Before(retryAt):
-		p.lookAgain(retryAt)
-		out.Until = retryAt
-		return is(Waiting, ReasonRetryLater, "retried at %s, because the garden refused the move: %s",
-			FormatTime(retryAt), shoot.Message)
-	case assessment.Way == Classic && !assessment.InMaintenanceWindow:
-		return is(Waiting, ReasonMaintenanceWindow, "moves classically to seed %s in its maintenance time window",
-			assessment.Destination)
-	case !seed.pausedUntil.IsZero():
-		p.lookAgain(seed.pausedUntil)
-		out.Until = seed.pausedUntil
-		return is(Waiting, ReasonPause, "nothing is started before %s", FormatTime(seed.pausedUntil))
-	case p.total >= p.Budget.Total:
-		return is(Waiting, ReasonTotalBudget, "on their way in the garden: %s", conditions.Count(p.total, "shoot"))
-	case p.outOf[seed.Name] >= p.Budget.PerSource:
-		return is(Waiting, ReasonSourceBudget, "on their way out of the seed: %s",
-			conditions.Count(p.outOf[seed.Name], "shoot"))
-	case p.into[assessment.Destination] >= p.Budget.PerDestination:
-		return is(Waiting, ReasonDestinationBudget, "on their way to seed %s: %s", assessment.Destination,
-			conditions.Count(p.into[assessment.Destination], "shoot"))
+	for _, hold := range []func(*seedState, Entry, Assessment) (Entry, bool){p.byTrouble, p.byStage, p.byNotice,
+		p.byTime, p.byBudget} {
+		if entry, held := hold(seed, out, assessment); held {
+			p.lookAgain(entry.Until)
+			return entry
+		}
 	}
+	seed.canary.free--
 	p.take(seed.Name, assessment.Destination)
 	p.plan.Starts = append(p.plan.Starts,
 		Start{Key: shoot.Key, Source: seed.Name, Destination: assessment.Destination, Way: assessment.Way})
 	if assessment.Way == ClassicWhileHibernated {
-		return is(Waiting, ReasonNext, "moves to seed %s next, classically, because it is hibernated",
-			assessment.Destination)
+		return out.waits(ReasonNext, time.Time{}, "moves to seed %s next, classically, because it is hibernated",
+			out.To)
 	}
-	return is(Waiting, ReasonNext, "moves to seed %s next", assessment.Destination)
+	return out.waits(ReasonNext, time.Time{}, "moves to seed %s next", out.To)
 }
 
+// waits returns the entry as one that waits, until a time if that is known.
+func (e Entry) waits(reason Reason, until time.Time, format string, args ...any) Entry {
+	e.State, e.Reason, e.Until, e.Text = Waiting, reason, until, fmt.Sprintf(format, args...)
+	return e
+}
+
+// byTrouble holds what failures hold.
+func (p *planner) byTrouble(seed *seedState, out Entry, _ Assessment) (Entry, bool) {
+	if seed.circuit != "" {
+		return out.waits(ReasonCircuitOpen, time.Time{}, "%s", seed.circuit), true
+	}
+	retryAt := out.EndedAt.Add(p.Budget.RetryAfter)
+	if out.triedSince(seed.Seed) && out.Result == Refused && p.Now.Before(retryAt) {
+		return out.waits(ReasonRetryLater, retryAt, "retried at %s, because the garden refused the move: %s",
+			FormatTime(retryAt), out.Message), true
+	}
+	return out, false
+}
+
+// byStage holds what has to wait for the end of a change freeze, or of the canary stage.
+func (p *planner) byStage(seed *seedState, out Entry, _ Assessment) (Entry, bool) {
+	switch canary := seed.canary; {
+	case !seed.frozenUntil.IsZero():
+		return out.waits(ReasonFreeze, seed.frozenUntil, "nothing is started before the change freeze ends at %s",
+			FormatTime(seed.frozenUntil)), true
+	case canary.running && !canary.soakUntil.IsZero():
+		return out.waits(ReasonSoaking, canary.soakUntil, "the canary stage lasts until %s",
+			FormatTime(canary.soakUntil)), true
+	case canary.running && canary.free <= 0:
+		return out.waits(ReasonCanaries, time.Time{}, "%s in the canary stage; the others wait until they have arrived",
+			conditions.Count(seed.Canaries, "shoot")), true
+	}
+	return out, false
+}
+
+// byTime holds what has to wait for its maintenance time window, or for the pause after a move.
+func (p *planner) byTime(seed *seedState, out Entry, assessment Assessment) (Entry, bool) {
+	switch {
+	case seed.windowed(assessment) && !assessment.InMaintenanceWindow:
+		return out.waits(ReasonMaintenanceWindow, assessment.WindowOpens,
+			"moves to seed %s (%s) in its maintenance time window", out.To, out.By), true
+	case !seed.pausedUntil.IsZero():
+		return out.waits(ReasonPause, seed.pausedUntil, "nothing is started before %s",
+			FormatTime(seed.pausedUntil)), true
+	}
+	return out, false
+}
+
+// windowed reports whether the shoot moves in its maintenance time window only.
+func (s *seedState) windowed(assessment Assessment) bool {
+	return s.InWindows || assessment.Way == Classic
+}
+
+// byBudget holds what does not fit beside the moves that continue.
+func (p *planner) byBudget(seed *seedState, out Entry, _ Assessment) (Entry, bool) {
+	switch {
+	case p.total >= p.Budget.Total:
+		return out.waits(ReasonTotalBudget, time.Time{}, "on their way in the garden: %s",
+			conditions.Count(p.total, "shoot")), true
+	case p.outOf[seed.Name] >= p.Budget.PerSource:
+		return out.waits(ReasonSourceBudget, time.Time{}, "on their way out of the seed: %s",
+			conditions.Count(p.outOf[seed.Name], "shoot")), true
+	case p.into[out.To] >= p.Budget.PerDestination:
+		return out.waits(ReasonDestinationBudget, time.Time{}, "on their way to seed %s: %s", out.To,
+			conditions.Count(p.into[out.To], "shoot")), true
+	}
+	return out, false
+}
+
+// lookAgain asks for another look at the time, unless that is zero.
 func (p *planner) lookAgain(at time.Time) {
+	if at.IsZero() {
+		return
+	}
 	if p.plan.LookAgain.IsZero() || at.Before(p.plan.LookAgain) {
 		p.plan.LookAgain = at
 	}
@@ -331,48 +399,6 @@ func (p *planner) pausedUntil(seed Seed, shoots []Shoot) time.Time {
 		return until
 	}
 	return time.Time{}
-}
-
-// failuresInARow counts the failures since the last success. A migration that is past a deadline, or that Gardener has
-// given up, counts while it is.
-func (p *planner) failuresInARow(seed Seed, shoots []Shoot) int {
-	type outcome struct {
-		at     time.Time
-		failed bool
-	}
-	var outcomes []outcome
-	for _, shoot := range shoots {
-		switch {
-		case !shoot.triedSince(seed):
-		case shoot.Result == Succeeded || shoot.Result.Failed():
-			outcomes = append(outcomes, outcome{shoot.EndedAt, shoot.Result.Failed()})
-		case shoot.ours() || shoot.moving():
-			if late := p.lateSince(shoot); !late.IsZero() {
-				outcomes = append(outcomes, outcome{late, true})
-			}
-		}
-	}
-	// Of two at the same moment the success counts as the earlier one: to stop too early costs less.
-	slices.SortStableFunc(outcomes, func(a, b outcome) int {
-		if order := a.at.Compare(b.at); order != 0 {
-			return order
-		}
-		switch {
-		case a.failed == b.failed:
-			return 0
-		case a.failed:
-			return 1
-		}
-		return -1
-	})
-	failures := 0
-	for _, outcome := range slices.Backward(outcomes) {
-		if !outcome.failed {
-			break
-		}
-		failures++
-	}
-	return failures
 }
 
 // purposes are in the order in which they leave. What most depends on comes last, when the most is known about how it

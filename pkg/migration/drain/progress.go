@@ -28,7 +28,7 @@ const (
 	ConditionReasonEmpty = "Empty"
 	// ConditionReasonBlocked appears when nothing is left but shoots that stay.
 	ConditionReasonBlocked = "ShootsBlocked"
-	// ConditionReasonCircuitOpen appears when too many migrations in a row have failed.
+	// ConditionReasonCircuitOpen appears when too many migrations have failed.
 	ConditionReasonCircuitOpen = "CircuitOpen"
 	// ConditionReasonCancelling appears when the drain was cancelled, while the running migrations finish.
 	ConditionReasonCancelling = "Cancelling"
@@ -53,9 +53,8 @@ func (p SeedPlan) Condition() (gardencorev1beta1.ConditionStatus, string, string
 		return gardencorev1beta1.ConditionTrue, ConditionReasonEmpty, "No shoot is left in the seed. " + text
 	case p.CircuitOpen:
 		return gardencorev1beta1.ConditionFalse, ConditionReasonCircuitOpen,
-			fmt.Sprintf("%d migrations in a row have failed, so no more are started: "+
-				"fix the cause, then remove the annotation %s and set it again. %s", p.FailuresInARow, AnnotationDrain,
-				text)
+			fmt.Sprintf("%s, so no more are started: fix the cause, then remove the annotation %s and set it again. %s",
+				p.CircuitCause, AnnotationDrain, text)
 	case counts.Running == 0 && counts.Waiting == 0:
 		return gardencorev1beta1.ConditionFalse, ConditionReasonBlocked,
 			"The remaining shoots stay until nothing blocks them any more. " + text
@@ -115,7 +114,7 @@ type Table struct {
 	Seed string `json:"seed"`
 	// Cancelled reports that the drain was cancelled.
 	Cancelled bool `json:"cancelled,omitempty"`
-	// CircuitOpen reports that nothing is started any more, because too many migrations in a row have failed.
+	// CircuitOpen reports that nothing is started any more, because too many migrations have failed.
 	CircuitOpen bool `json:"circuitOpen,omitempty"`
 	// StartedAt is when the drain began, ResumedAt when it was last resumed.
 	StartedAt string `json:"startedAt,omitempty"`

@@ -30,9 +30,9 @@ const (
 	// ReasonDeadlineExceeded appears while a step of the migration is past its deadline. It is still tried; see the
 	// page of the step. It counts as a failure.
 	ReasonDeadlineExceeded Reason = "DeadlineExceeded"
-	// ReasonOperationFailed appears when Gardener has given up its own migration, or the restoration in the destination:
-	// the last operation is Migrate or Restore with the state Failed. It counts as a failure. The operator fixes the
-	// cause and lets Gardener retry.
+	// ReasonOperationFailed appears when Gardener has given up its own migration, or the restoration in the
+	// destination: the last operation is Migrate or Restore with the state Failed. It counts as a failure. The operator
+	// fixes the cause and lets Gardener retry.
 	ReasonOperationFailed Reason = "OperationFailed"
 )
 
@@ -46,11 +46,23 @@ const (
 	ReasonTotalBudget Reason = "TotalBudgetUsed"
 	// ReasonPause appears in the pause after a migration.
 	ReasonPause Reason = "PauseAfterMigration"
-	// ReasonCircuitOpen appears when too many migrations in a row have failed. The operator fixes the cause, cancels
+	// ReasonCircuitOpen appears when too many migrations have failed. The operator fixes the cause, cancels
 	// the drain and starts it again.
 	ReasonCircuitOpen Reason = "CircuitOpen"
-	// ReasonMaintenanceWindow appears until the maintenance time window of a Shoot that is to move classically.
+	// ReasonMaintenanceWindow appears until the maintenance time window of a Shoot that is to move classically, or of
+	// any if the Seed has the annotation AnnotationWindows.
 	ReasonMaintenanceWindow Reason = "WaitingForMaintenanceWindow"
+	// ReasonFreeze appears in a change freeze, and in the hour before.
+	ReasonFreeze Reason = "ChangeFreeze"
+	// ReasonCanaries appears while only the first Shoots move, ReasonSoaking in the time after they have arrived.
+	ReasonCanaries Reason = "CanaryStage"
+	ReasonSoaking  Reason = "Soaking"
+	// ReasonAnnounced appears when the move is announced, until it may begin.
+	ReasonAnnounced Reason = "Announced"
+	// ReasonNotAnnounced appears while as many Shoots are announced as may leave the seed at once.
+	ReasonNotAnnounced Reason = "NotAnnounced"
+	// ReasonNoticeFailed appears when the move could not be announced. It is tried again.
+	ReasonNoticeFailed Reason = "NoticeFailed"
 	// ReasonRetryLater appears after a refused start until the next attempt.
 	ReasonRetryLater Reason = "RetryLater"
 	// ReasonNext appears when the Shoot is about to be started.
@@ -76,6 +88,8 @@ const (
 	ReasonOptedOut Reason = "OptedOut"
 	// ReasonIgnored appears on Shoots with the annotation shoot.gardener.cloud/ignore.
 	ReasonIgnored Reason = "Ignored"
+	// ReasonSettingsInvalid appears when an annotation of the Seed that says when moves may begin cannot be read.
+	ReasonSettingsInvalid Reason = "SettingsInvalid"
 	// ReasonNoCandidate appears when the scheduler finds no other seed for the Shoot.
 	ReasonNoCandidate Reason = "NoCandidate"
 	// ReasonAborted appears when the live migration was aborted. The operator decides how to continue.

@@ -13,8 +13,9 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/drain"
 )
 
-// wakeUpGrace is how long after the time of its schedule a shoot counts as one that is about to wake up. The hibernation
-// controller of Gardener acts within a second; with a day's schedule the next time is far away from then on.
+// wakeUpGrace is how long after the time of its schedule a shoot counts as one that is about to wake up. The
+// hibernation controller of Gardener acts within a second; with a day's schedule the next time is far away from then
+// on.
 const wakeUpGrace = 5 * time.Minute
 
 // hibernated reports whether the shoot is hibernated and to stay so.
@@ -41,8 +42,8 @@ func hibernationChanges(shoot *gardencorev1beta1.Shoot, permits drain.Permits) (
 		Message: "waking up from hibernation; the drain looks again when it is awake"}, true
 }
 
-// unlessWakeUpDue lets a shoot wait that would move while it is hibernated, if it wakes up soon by its schedule. Gardener
-// admits no change of spec.hibernation before the shoot is restored, so the move would hold up the wake-up.
+// unlessWakeUpDue lets a shoot wait that would move while it is hibernated, if it wakes up soon by its schedule.
+// Gardener admits no change of spec.hibernation before the shoot is restored, so the move would hold up the wake-up.
 func (f *Finder) unlessWakeUpDue(shoot *gardencorev1beta1.Shoot, assessment drain.Assessment) drain.Assessment {
 	if assessment.Way != drain.ClassicWhileHibernated {
 		return assessment
@@ -57,8 +58,8 @@ func (f *Finder) unlessWakeUpDue(shoot *gardencorev1beta1.Shoot, assessment drai
 	return assessment
 }
 
-// wakeUp returns when the shoot wakes up next by its schedules, or zero. A wake-up that was due a moment ago is taken for
-// one that is about to happen. Schedules that cannot be read are none of the hibernation controller either.
+// wakeUp returns when the shoot wakes up next by its schedules, or zero. A wake-up that was due a moment ago is taken
+// for one that is about to happen. Schedules that cannot be read are none of the hibernation controller either.
 func wakeUp(shoot *gardencorev1beta1.Shoot, now time.Time) time.Time {
 	schedules, err := hibernation.Parse(shoot.Spec.Hibernation.Schedules)
 	if err != nil {

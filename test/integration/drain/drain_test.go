@@ -5,9 +5,13 @@ package drain_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"sync"
 	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
@@ -399,6 +403,78 @@ var _ = Describe("Drain", func() {
 		hibernate(dozing)
 		Eventually(table).Should(Equal(map[string]string{"hibernated": "Done Moved ClassicWhileHibernated",
 			"dozing": "Done Moved ClassicWhileHibernated"}))
+	})
+
+	It("should begin with canaries, and with the others when these have soaked", func() {
+		newShoots(4)
+		annotate(map[string]string{drain.AnnotationCanaries: "1", drain.AnnotationSoak: "1h"})
+		start()
+		begin()
+		Eventually(func() []string { return slices.Sorted(maps.Values(table(Default))) }).Should(Equal([]string{
+			"Done Moved Live", "Waiting Soaking Live", "Waiting Soaking Live", "Waiting Soaking Live"}))
+		Expect(sim.starts()).To(HaveLen(1))
+		annotate(map[string]string{drain.AnnotationSoak: "0s"})
+		Eventually(condition).Should(HavePrefix("True Empty "))
+	})
+
+	It("should start nothing in a change freeze, nor outside of the maintenance windows if asked, nor if what is "+
+		"asked for cannot be read", func() {
+		now := time.Now().UTC()
+		newShoot("x", func(s *gardencorev1beta1.Shoot) {
+			later := now.Add(6 * time.Hour)
+			s.Spec.Maintenance = &gardencorev1beta1.Maintenance{TimeWindow: &gardencorev1beta1.MaintenanceTimeWindow{
+				Begin: later.Format("150405-0700"), End: later.Add(2 * time.Hour).Format("150405-0700")}}
+		})
+		annotate(map[string]string{drain.AnnotationWindows: drain.WindowsMaintenance,
+			drain.AnnotationFreezes: drain.FormatTime(now.Add(-time.Hour)) + "/" +
+				drain.FormatTime(now.Add(time.Hour))})
+		start()
+		begin()
+		Eventually(table).Should(Equal(map[string]string{"x": "Waiting ChangeFreeze Live"}))
+		annotate(map[string]string{drain.AnnotationFreezes: "tomorrow"})
+		Eventually(table).Should(Equal(map[string]string{"x": "Blocked SettingsInvalid "}))
+		annotate(map[string]string{drain.AnnotationFreezes: ""})
+		Eventually(table).Should(Equal(map[string]string{"x": "Waiting WaitingForMaintenanceWindow Live"}))
+		Expect(sim.starts()).To(BeEmpty())
+		annotate(map[string]string{drain.AnnotationWindows: ""})
+		Eventually(condition).Should(HavePrefix("True Empty "))
+	})
+
+	It("should tell the webhook before a move begins, and wait while it does not answer", func() {
+		var (
+			lock     sync.Mutex
+			refusing = true
+			subjects []string
+		)
+		server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
+			var event struct{ Subject string }
+			err := json.NewDecoder(request.Body).Decode(&event)
+			lock.Lock()
+			defer lock.Unlock()
+			if err != nil || refusing {
+				answer.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			subjects = append(subjects, event.Subject)
+		}))
+		DeferCleanup(server.Close)
+		config.Controllers.Drain.Notice.Webhook = &configv1alpha1.DrainWebhook{URL: server.URL}
+		configv1alpha1.SetControllerManagerDefaults(config)
+		config.Controllers.Drain.Notice.Webhook.RetryAfter.Duration = time.Second
+		newShoots(2)
+		start()
+		begin()
+		Eventually(table).Should(
+			Equal(map[string]string{"0": "Waiting NoticeFailed Live", "1": "Waiting NoticeFailed Live"}))
+		Expect(sim.starts()).To(BeEmpty())
+		lock.Lock()
+		refusing = false
+		lock.Unlock()
+		Eventually(condition).Should(HavePrefix("True Empty "))
+		lock.Lock()
+		defer lock.Unlock()
+		Expect(subjects).To(ConsistOf(framework.ProjectNamespace+"/"+prefix+"0",
+			framework.ProjectNamespace+"/"+prefix+"1"))
 	})
 
 	It("should let shoots that cannot go live go classically in their maintenance window, where that is "+

@@ -47,9 +47,11 @@ var _ = Describe("ControllerManagerConfiguration", func() {
 			Expect(config.Controllers.Drain).To(Equal(DrainController{
 				Enabled: ptr.To(true), MaxPerSource: ptr.To(2), MaxPerDestination: ptr.To(2), MaxTotal: ptr.To(5),
 				Pause: &metav1.Duration{Duration: time.Minute}, MaxFailuresInARow: ptr.To(3), MaxAttempts: ptr.To(3),
+				MaxFailurePercent:  ptr.To(20),
 				RetryAfter:         &metav1.Duration{Duration: 10 * time.Minute},
 				SyncPeriod:         &metav1.Duration{Duration: 30 * time.Second},
 				SchedulingStrategy: "SameRegion",
+				Notice:             DrainNotice{LeadTime: &metav1.Duration{}},
 			}))
 		})
 
@@ -60,7 +62,14 @@ leaderElection: {resourceName: mine}
 controllers:
   gateWatchdog: {restore: false, proofPeriod: 1s, concurrentProofs: 2}
   deadline: {enabled: false, after: 30m}
-  drain: {enabled: false, maxPerSource: 1, maxTotal: 9, pause: 0s, schedulingStrategy: MinimalDistance}
+  drain:
+    enabled: false
+    maxPerSource: 1
+    maxTotal: 9
+    pause: 0s
+    schedulingStrategy: MinimalDistance
+    maxFailurePercent: 100
+    notice: {leadTime: 1h, webhook: {url: "https://example.org/hook", tokenFile: /token}}
 `))
 			Expect(err).NotTo(HaveOccurred())
 			Expect(config.GardenClientConnection.Kubeconfig).To(Equal("/etc/garden/kubeconfig"))
@@ -77,6 +86,12 @@ controllers:
 			Expect(config.Controllers.Drain.MaxTotal).To(HaveValue(Equal(9)))
 			Expect(config.Controllers.Drain.Pause.Duration).To(BeZero())
 			Expect(config.Controllers.Drain.SchedulingStrategy).To(Equal("MinimalDistance"))
+			Expect(config.Controllers.Drain.MaxFailurePercent).To(HaveValue(Equal(100)))
+			Expect(config.Controllers.Drain.Notice).To(Equal(DrainNotice{
+				LeadTime: &metav1.Duration{Duration: time.Hour}, Webhook: &DrainWebhook{URL: "https://example.org/hook",
+					TokenFile: "/token", Timeout: &metav1.Duration{Duration: 10 * time.Second},
+					RetryAfter: &metav1.Duration{Duration: time.Minute}, OnFailure: "Hold", Attempts: ptr.To(3)},
+			}))
 		})
 
 		DescribeTable("should refuse what it does not understand",
@@ -168,6 +183,24 @@ controllers:
 				Expect(errs[0].Field).To(Equal(path))
 				Expect(errs[0].Error()).To(ContainSubstring(detail))
 			},
+			Entry("a share of more than all", func(c *ControllerManagerConfiguration) {
+				c.Controllers.Drain.MaxFailurePercent = ptr.To(101)
+			}, field.ErrorTypeInvalid, "controllers.drain.maxFailurePercent", "100"),
+			Entry("a lead time before now", func(c *ControllerManagerConfiguration) {
+				c.Controllers.Drain.Notice.LeadTime.Duration = -1
+			}, field.ErrorTypeInvalid, "controllers.drain.notice.leadTime", "negative"),
+			Entry("a webhook without URL", webhook("", ""), field.ErrorTypeInvalid,
+				"controllers.drain.notice.webhook.url", "https or http"),
+			Entry("a webhook that is none", webhook("ftp://example.org/secret", ""), field.ErrorTypeInvalid,
+				"controllers.drain.notice.webhook.url", "not shown"),
+			Entry("a webhook with a password", webhook("https://user:secret@example.org", ""), field.ErrorTypeInvalid,
+				"controllers.drain.notice.webhook.url", "tokenFile"),
+			Entry("a token that everybody could read", webhook("http://example.org", "/token"),
+				field.ErrorTypeInvalid, "controllers.drain.notice.webhook.url", "must be https"),
+			Entry("an unknown answer to failures", func(c *ControllerManagerConfiguration) {
+				webhook("https://example.org", "")(c)
+				c.Controllers.Drain.Notice.Webhook.OnFailure = "Ignore"
+			}, field.ErrorTypeNotSupported, "controllers.drain.notice.webhook.onFailure", "Hold"),
 			Entry("negative QPS", func(c *ControllerManagerConfiguration) { c.GardenClientConnection.QPS = -1 },
 				field.ErrorTypeInvalid, "gardenClientConnection.qps", "negative"),
 			Entry("no leader election", func(c *ControllerManagerConfiguration) { c.LeaderElection = nil },
@@ -237,3 +270,11 @@ controllers:
 		)
 	})
 })
+
+// webhook sets a webhook of the drain with the URL and the file with the token.
+func webhook(url, tokenFile string) func(*ControllerManagerConfiguration) {
+	return func(c *ControllerManagerConfiguration) {
+		c.Controllers.Drain.Notice.Webhook = &DrainWebhook{URL: url, TokenFile: tokenFile}
+		SetControllerManagerDefaults(c)
+	}
+}

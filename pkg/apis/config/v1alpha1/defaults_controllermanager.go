@@ -48,7 +48,10 @@ func SetControllerManagerDefaults(c *ControllerManagerConfiguration) {
 	}
 	setDuration(&deadline.After, 4*time.Hour)
 
-	drain := &c.Controllers.Drain
+	setDrainDefaults(&c.Controllers.Drain)
+}
+
+func setDrainDefaults(drain *DrainController) {
 	if drain.Enabled == nil {
 		drain.Enabled = ptr.To(true)
 	}
@@ -57,7 +60,7 @@ func SetControllerManagerDefaults(c *ControllerManagerConfiguration) {
 		to    int
 	}{
 		{&drain.MaxPerSource, 2}, {&drain.MaxPerDestination, 2}, {&drain.MaxTotal, 5}, {&drain.MaxFailuresInARow, 3},
-		{&drain.MaxAttempts, 3},
+		{&drain.MaxAttempts, 3}, {&drain.MaxFailurePercent, 20},
 	} {
 		if *limit.value == nil {
 			*limit.value = ptr.To(limit.to)
@@ -67,4 +70,13 @@ func SetControllerManagerDefaults(c *ControllerManagerConfiguration) {
 	setDuration(&drain.RetryAfter, 10*time.Minute)
 	setDuration(&drain.SyncPeriod, 30*time.Second)
 	setString(&drain.SchedulingStrategy, string(schedulerconfigv1alpha1.SameRegion))
+	setDuration(&drain.Notice.LeadTime, 0)
+	if webhook := drain.Notice.Webhook; webhook != nil {
+		setDuration(&webhook.Timeout, 10*time.Second)
+		setDuration(&webhook.RetryAfter, time.Minute)
+		setString(&webhook.OnFailure, DrainWebhookHold)
+		if webhook.Attempts == nil {
+			webhook.Attempts = ptr.To(3)
+		}
+	}
 }

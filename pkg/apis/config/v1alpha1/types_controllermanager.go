@@ -120,6 +120,10 @@ type DrainController struct {
 	// MaxFailuresInARow is after how many failures in a row nothing more is started from a seed. Default: 3.
 	// +optional
 	MaxFailuresInARow *int `json:"maxFailuresInARow,omitempty"`
+	// MaxFailurePercent is which share of the moves that have ended since a drain was last resumed may have failed, in
+	// percent from 1 to 100. It counts from ten moves on. Default: 20.
+	// +optional
+	MaxFailurePercent *int `json:"maxFailurePercent,omitempty"`
 	// MaxAttempts is how often the move of one Shoot is tried when the garden refuses it. Default: 3.
 	// +optional
 	MaxAttempts *int `json:"maxAttempts,omitempty"`
@@ -133,4 +137,52 @@ type DrainController struct {
 	// that of gardener-scheduler. Default: SameRegion, as in gardener-scheduler.
 	// +optional
 	SchedulingStrategy string `json:"schedulingStrategy,omitempty"`
+	// Notice configures how moves are announced before they begin.
+	// +optional
+	Notice DrainNotice `json:"notice"`
+}
+
+// What a drain does while its webhook fails.
+const (
+	// DrainWebhookHold lets moves wait until they can be announced.
+	DrainWebhookHold = "Hold"
+	// DrainWebhookContinue lets them begin without it after some failures.
+	DrainWebhookContinue = "Continue"
+)
+
+// DrainNotice configures how the moves of drains are announced before they begin: by an event at the Shoot and, if
+// there is one, to a webhook. Without lead time and webhook they are not.
+type DrainNotice struct {
+	// LeadTime is the least time between the announcement of a move and its begin. Default: 0s.
+	// +optional
+	LeadTime *metav1.Duration `json:"leadTime,omitempty"`
+	// Webhook is told about each move.
+	// +optional
+	Webhook *DrainWebhook `json:"webhook,omitempty"`
+}
+
+// DrainWebhook is an endpoint that gets a CloudEvent 1.0 in structured JSON for each move.
+type DrainWebhook struct {
+	// URL is where the event is posted, https or http. It may contain no user and no password, and should contain no
+	// secret at all: whoever may read the configuration can read it.
+	URL string `json:"url"`
+	// TokenFile is a file with a token that is sent as "Authorization: Bearer". It is read for each event, and needs
+	// https.
+	// +optional
+	TokenFile string `json:"tokenFile,omitempty"`
+	// CAFile is a file with the certificate authorities of the endpoint in PEM. Default: those of the system.
+	// +optional
+	CAFile string `json:"caFile,omitempty"`
+	// Timeout bounds one attempt, with the answer. Default: 10s.
+	// +optional
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+	// RetryAfter is the time between two attempts. Default: 1m.
+	// +optional
+	RetryAfter *metav1.Duration `json:"retryAfter,omitempty"`
+	// OnFailure says what happens while the endpoint cannot be told: Hold or Continue. Default: Hold.
+	// +optional
+	OnFailure string `json:"onFailure,omitempty"`
+	// Attempts is after how many failures in a row moves begin without it, if OnFailure is Continue. Default: 3.
+	// +optional
+	Attempts *int `json:"attempts,omitempty"`
 }

@@ -4,6 +4,7 @@
 package v1alpha1
 
 import (
+	"net/url"
 	"time"
 
 	schedulerconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/scheduler/v1alpha1"
@@ -66,9 +67,40 @@ func validateDrain(c *DrainController, path *field.Path) field.ErrorList {
 	errs = append(errs, validateConcurrency(c.MaxTotal, path.Child("maxTotal"))...)
 	errs = append(errs, validateNotNegative(c.Pause, path.Child("pause"))...)
 	errs = append(errs, validateConcurrency(c.MaxFailuresInARow, path.Child("maxFailuresInARow"))...)
+	errs = append(errs, validateConcurrency(c.MaxFailurePercent, path.Child("maxFailurePercent"))...)
+	if c.MaxFailurePercent != nil && *c.MaxFailurePercent > 100 {
+		errs = append(errs, field.Invalid(path.Child("maxFailurePercent"), *c.MaxFailurePercent,
+			"must not be more than 100"))
+	}
 	errs = append(errs, validateConcurrency(c.MaxAttempts, path.Child("maxAttempts"))...)
 	errs = append(errs, validatePositive(c.RetryAfter, path.Child("retryAfter"))...)
 	errs = append(errs, validatePositive(c.SyncPeriod, path.Child("syncPeriod"))...)
+	errs = append(errs, validateNotNegative(c.Notice.LeadTime, path.Child("notice", "leadTime"))...)
+	if c.Notice.Webhook != nil {
+		errs = append(errs, validateDrainWebhook(c.Notice.Webhook, path.Child("notice", "webhook"))...)
+	}
 	return append(errs, validateOneOf(c.SchedulingStrategy, path.Child("schedulingStrategy"),
 		string(schedulerconfigv1alpha1.SameRegion), string(schedulerconfigv1alpha1.MinimalDistance))...)
+}
+
+// validateDrainWebhook does not repeat the URL: there may be a secret in it.
+func validateDrainWebhook(c *DrainWebhook, path *field.Path) field.ErrorList {
+	const hidden = "(not shown)"
+	var errs field.ErrorList
+	address, err := url.Parse(c.URL)
+	switch {
+	case err != nil || address.Host == "" || address.Scheme != "https" && address.Scheme != "http":
+		errs = append(errs, field.Invalid(path.Child("url"), hidden, "must be a URL with https or http and a host"))
+	case address.User != nil:
+		errs = append(errs, field.Invalid(path.Child("url"), hidden,
+			"must contain no user and no password; put a token into the file that tokenFile names"))
+	case address.Scheme == "http" && c.TokenFile != "":
+		errs = append(errs, field.Invalid(path.Child("url"), hidden,
+			"must be https, because everybody on the way could read the token otherwise"))
+	}
+	errs = append(errs, validatePositive(c.Timeout, path.Child("timeout"))...)
+	errs = append(errs, validatePositive(c.RetryAfter, path.Child("retryAfter"))...)
+	errs = append(errs, validateConcurrency(c.Attempts, path.Child("attempts"))...)
+	return append(errs, validateOneOf(c.OnFailure, path.Child("onFailure"), DrainWebhookHold,
+		DrainWebhookContinue)...)
 }
