@@ -26,7 +26,8 @@ var (
 	drainStarts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: namespace,
 		Name:      "drain_starts_total",
-		Help:      "Number of moves that the drain of a seed has started, by way: Live, ClassicWhileHibernated, Classic.",
+		Help: "Number of moves that the drain of a seed has started, by way: Live, ClassicWhileHibernated, " +
+			"Classic.",
 	}, []string{"seed", "way"})
 
 	drainResults = prometheus.NewCounterVec(prometheus.CounterOpts{
