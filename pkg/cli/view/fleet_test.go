@@ -27,8 +27,8 @@ var _ = Describe("DrainChanges", func() {
 		}
 		draining, asked := load[summary.Drain]("drains", "draining"), load[summary.Drain]("drains", "asked")
 
-		const begun = "Seed seed-a: Drained is Progressing (Draining): 7 shoots: 1 done, 2 running, 2 waiting, " +
-			"2 blocked (NotHighlyAvailable: 2)\n"
+		const begun = "Seed seed-a: Drained is Progressing (Draining): 7 shoots: 1 done, 2 running, 1 waiting, " +
+			"3 blocked (NotHighlyAvailable: 2, ShootHibernated: 1)\n"
 		Expect(lines(asked, draining)).To(Equal("10:00:00Z  " + begun +
 			"10:00:00Z  Seed seed-c: drain requested, livecpm-controller-manager has not begun\n"))
 		Expect(lines(asked, draining)).To(BeEmpty(), "time passes")

@@ -380,8 +380,9 @@ var _ = Describe("Drain", func() {
 				Name: prefix + "hibernated"}, shoot)).To(Succeed())
 			return *shoot.Status.SeedName
 		}).Should(Equal(prefix + "b"))
-		Consistently(table).WithTimeout(2 * time.Second).
-			Should(Equal(map[string]string{"hibernated": "Running Migrating ClassicWhileHibernated"}))
+		continues := Equal(map[string]string{"hibernated": "Running Migrating ClassicWhileHibernated"})
+		Eventually(table).Should(continues)
+		Consistently(table).WithTimeout(2 * time.Second).Should(continues)
 		sim.holdRestore(false)
 		Eventually(table).Should(Equal(map[string]string{"hibernated": "Done Moved ClassicWhileHibernated"}))
 	})
@@ -410,7 +411,7 @@ var _ = Describe("Drain", func() {
 		annotate(map[string]string{drain.AnnotationCanaries: "1", drain.AnnotationSoak: "1h"})
 		start()
 		begin()
-		Eventually(func() []string { return slices.Sorted(maps.Values(table(Default))) }).Should(Equal([]string{
+		Eventually(func(g Gomega) []string { return slices.Sorted(maps.Values(table(g))) }).Should(Equal([]string{
 			"Done Moved Live", "Waiting Soaking Live", "Waiting Soaking Live", "Waiting Soaking Live"}))
 		Expect(sim.starts()).To(HaveLen(1))
 		annotate(map[string]string{drain.AnnotationSoak: "0s"})

@@ -182,14 +182,14 @@ func fill(prefix string, size scale) (drained []string, leaving int) {
 	return drained, leaving
 }
 
-// underWay returns how many shoots are on their way.
+// underWay returns how many shoots are on their way, also those that their destination has not restored yet.
 func underWay() int {
 	GinkgoHelper()
 	shoots := &gardencorev1beta1.ShootList{}
 	Expect(garden.Client.List(ctx, shoots)).To(Succeed())
 	count := 0
 	for i := range shoots.Items {
-		if _, _, moving := steps.Seeds(&shoots.Items[i]); moving {
+		if _, _, moving := steps.Seeds(&shoots.Items[i]); moving || handedOver(&shoots.Items[i]) {
 			count++
 		}
 	}
