@@ -57,6 +57,7 @@ func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migra
 		d.kubeAPIServerGraph(m, start)); err != nil {
 		return steps.Outcome{}, err
 	}
+	d.lookForShortTTL(ctx, m, start.botanist)
 	return d.serve(ctx, m, start)
 }
 
@@ -66,7 +67,6 @@ func (d *destination) serve(ctx context.Context, m *migration.Migration, start *
 	if err := d.waitUntilServing(ctx, m, start.botanist); err != nil {
 		return steps.Outcome{}, err
 	}
-	d.lookForShortTTL(ctx, m, start.botanist)
 	address := start.botanist.APIServerAddress
 	if start.components != nil {
 		if outcome, err := d.openTunnel(ctx, m, start.botanist, start.components); err != nil || !outcome.Finished() {

@@ -21,7 +21,7 @@ var _ = Describe("NewActions", func() {
 	It("should name what is missing", func() {
 		_, err := destination.NewActions(destination.Options{})
 		Expect(err).To(MatchError("failed to set up the destination's part in live migrations: these options are " +
-			"missing: Botanists, Backups, Snapshots, ShootStates, Tunnel, Fronts, Etcds, ControlPlane, NameServers, " +
-			"SeedClientSet, SeedName, Identity, Timings"))
+			"missing: Botanists, Backups, Snapshots, ShootStates, Tunnel, Fronts, Etcds, ControlPlane, " +
+			"GardenAPIReader, NameServers, SeedClientSet, SeedName, Identity, Timings"))
 	})
 })
