@@ -41,6 +41,8 @@ func Suites() []Suite {
 		{Name: "drain", Title: "the drain of a seed under load", Commands: e2e("drain"), Label: "drain"},
 		{Name: "policies", Title: "whom the NetworkPolicies let in and out", Commands: e2e("policies"),
 			Label: "policies"},
+		{Name: "planted", Title: "ten faults in the destination, found before step 1", Commands: e2e("planted"),
+			Label: "planted"},
 		{Name: "conformance", Title: "Kubernetes' own conformance specs while the control plane moves",
 			Commands: [][]string{{"test-conformance"}}, Label: "conformance"},
 		{Name: "faults", Title: "three migrations with cells of the fault matrix that are stale or were not run",
