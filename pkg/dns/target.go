@@ -119,9 +119,9 @@ func TTL(ctx context.Context, servers NameServers, silence *Silence, name string
 	return longest, nil
 }
 
-// PublishedTTL returns the TTL with which the name enters caches from now on: the longest that its name servers publish.
-// It fails unless each of them answers, knows the name and is responsible for it: what others say may be what is left
-// of a TTL.
+// PublishedTTL returns the TTL with which the name enters caches from now on: the longest that its name servers
+// publish. It fails unless each of them answers, knows the name and is responsible for it: what others say may be what
+// is left of a TTL.
 func PublishedTTL(ctx context.Context, servers NameServers, name string) (time.Duration, error) {
 	said, err := ask(ctx, servers, name)
 	if err != nil {

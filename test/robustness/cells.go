@@ -165,7 +165,8 @@ func Plan(cells []Cell) [][]Cell {
 }
 
 // Sample makes so many migrations, or fewer if there are not enough cells, of those cells that have not passed in the
-// matrix yet, or whose result is stale. All faults strike about equally often, those that have passed counted in, and so do both moments.
+// matrix yet, or whose result is stale. All faults strike about equally often, those that have passed counted in, and
+// so do both moments.
 func Sample(cells []Cell, matrix *Matrix, limit int) [][]Cell {
 	p, passed := newPlanner(), map[Cell]bool{}
 	for _, result := range matrix.Cells {

@@ -106,7 +106,8 @@ var _ = Describe("Matrix", func() {
 		build := &evidence.Build{Commit: "0123456789abcdef", Binaries: map[string]string{"agent": "1"}}
 		key, err := build.Key()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(robustness.UpdateMatrix(folder, build, []robustness.CellResult{one(a, robustness.Broken, 2)})).To(Succeed())
+		Expect(robustness.UpdateMatrix(folder, build, []robustness.CellResult{one(a, robustness.Broken, 2)})).
+			To(Succeed())
 		update(made(one(a, robustness.Passed, 2), time.Hour))
 		m := read()
 		Expect(m.Builds).To(HaveKeyWithValue(key, build))
@@ -231,7 +232,8 @@ var _ = Describe("Matrix", func() {
 	It("should be checked: its page, and whether what it shows as fresh is", func(ctx SpecContext) {
 		repo, a := GinkgoT().TempDir(), cell("cut-5s", 2, fault.Inside)
 		recorded, sources := filepath.Join(repo, robustness.Recorded), sourcesOf(ctx)
-		Expect(robustness.UpdateMatrix(recorded, nil, []robustness.CellResult{one(a, robustness.Passed, 0)})).To(Succeed())
+		Expect(robustness.UpdateMatrix(recorded, nil, []robustness.CellResult{one(a, robustness.Passed, 0)})).
+			To(Succeed())
 		page := filepath.Join(recorded, robustness.FileRecordedMarkdown)
 		Expect(os.Rename(filepath.Join(recorded, robustness.FileMatrixMarkdown), page)).To(Succeed())
 		Expect(robustness.Check(repo, sources)).To(MatchError(And(
@@ -240,7 +242,8 @@ var _ = Describe("Matrix", func() {
 		Expect(robustness.Record(repo, folder, sources, robustness.Assessment{Time: first, Commit: "c"})).To(Succeed())
 		Expect(robustness.Check(repo, sources)).To(Succeed())
 		Expect(os.WriteFile(page, []byte("315 of 315 passed"), 0o600)).To(Succeed())
-		Expect(robustness.Check(repo, sources)).To(MatchError(ContainSubstring("README.md is not what matrix.json says")))
+		Expect(robustness.Check(repo, sources)).
+			To(MatchError(ContainSubstring("README.md is not what matrix.json says")))
 	})
 
 	It("should be recorded as its data say, and show nothing as fresh that is stale", func(ctx SpecContext) {

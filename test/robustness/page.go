@@ -116,8 +116,8 @@ func madeWith(cell CellResult) string {
 
 // figures shows what each cell cost in its own window.
 func (m *Matrix) figures(b *strings.Builder) {
-	head := "\n## Figures of each cell\n\nOnly results with a window of their own are here. Each part of the window has " +
-		"the requests of the clients whose history is judged, those that were not answered, those of the demo's load " +
+	head := "\n## Figures of each cell\n\nOnly results with a window of their own are here. Each part of the window " +
+		"has the requests of the clients whose history is judged, those that were not answered, those of the demo's load " +
 		"that failed at the first try, and the longest time without an acknowledged write. An age is that on the day " +
 		"of the comparison.\n\n| cell | result | commit | day, age | before | during | after | lost | linearizable: " +
 		"window, run | attempts | history |\n" + "|" + strings.Repeat(" --- |", 11) + "\n"
@@ -129,7 +129,7 @@ func (m *Matrix) figures(b *strings.Builder) {
 		b.WriteString(head)
 		head = ""
 		fmt.Fprintf(b, "| %s | %s%s | %s | %s | %s | %s | %s | %d | %s, %s | %d | %.12s |\n", cell.Cell, cell.Outcome,
-			mark(cell.Stale != "", " ~"), evidence.Short(cell.Commit), m.age(cell), w.Before, w.During, w.After,
+			cell.mark(), evidence.Short(cell.Commit), m.age(cell), w.Before, w.During, w.After,
 			cell.LostWrites, w.Linearizable, cell.Linearizable, len(cell.attempts()), w.History)
 	}
 }
@@ -137,13 +137,6 @@ func (m *Matrix) figures(b *strings.Builder) {
 // String returns the figures of a part for the table.
 func (p Part) String() string {
 	return fmt.Sprintf("%d, %d, %d, %.1f s", p.Requests, p.Failed, p.LoadFailed, float64(p.LongestWriteGapMs)/1000)
-}
-
-func mark(is bool, mark string) string {
-	if is {
-		return mark
-	}
-	return ""
 }
 
 // age is when the result was made, and how many days before the assessment.
@@ -200,13 +193,26 @@ func (m *Matrix) entry(f fault.Fault, step steps.Step) string {
 	return strings.Join(lines, "<br>")
 }
 
+// mark says of a result that it is stale.
+func (c CellResult) mark() string {
+	if c.Stale == "" {
+		return ""
+	}
+	return " ~"
+}
+
 // line is what the table says of a result.
 func (c CellResult) line() string {
-	failedBefore := slices.ContainsFunc(c.Earlier, func(a CellResult) bool { return a.Outcome != Passed })
-	line := fmt.Sprintf("**%s**", c.Outcome) + mark(c.Stale != "", " ~") + mark(failedBefore, " !")
+	line := fmt.Sprintf("**%s**", c.Outcome) + c.mark()
+	if slices.ContainsFunc(c.Earlier, func(a CellResult) bool { return a.Outcome != Passed }) {
+		line += " !"
+	}
 	if c.Struck.IsZero() {
 		return line
 	}
-	return line + fmt.Sprintf("%s %d failed, %.1f s, %d lost, %s", mark(len(c.With) > 0, " +"), c.FailedRequests,
+	if len(c.With) > 0 {
+		line += " +"
+	}
+	return line + fmt.Sprintf(" %d failed, %.1f s, %d lost, %s", c.FailedRequests,
 		float64(c.LongestWriteGapMs)/1000, c.LostWrites, c.Linearizable)
 }

@@ -67,8 +67,8 @@ var _ = Describe("Waiting for the name servers", func() {
 
 	It("should wait for one silent server with a bound, also for its TTL", func() {
 		m := newMigration()
-		wait := destination.RecordWait{Garden: fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).Build(),
-			Servers: &alias{silent: 1 << 30}, Name: "api.shoot.example.org",
+		garden := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).Build()
+		wait := destination.RecordWait{Garden: garden, Servers: &alias{silent: 1 << 30}, Name: "api.shoot.example.org",
 			Address: "10.0.1.1",
 			Timings: flows.Timings{PollInterval: time.Millisecond, RolloutTimeout: patience.Eventually,
 				NameServerPatience: time.Second},

@@ -103,7 +103,8 @@ func (d *Deps) Options() Options {
 		ControlPlane: made(controlplane.New(controlplane.Options{
 			SeedClientSet: d.SeedClientSet, Timings: d.Timings, Clock: d.Clock, DestroyTunnel: bridge.Destroy,
 		})),
-		GardenAPIReader: d.Garden, SeedClientSet: d.SeedClientSet, SeedName: seedName, Timings: d.Timings, Identity: gardener,
+		GardenAPIReader: d.Garden, SeedClientSet: d.SeedClientSet, SeedName: seedName,
+		Timings: d.Timings, Identity: gardener,
 		NameServers: dns.NewNameServers(nil),
 	}
 }
@@ -167,7 +168,7 @@ func (w RecordWait) FormerTTL(ctx context.Context, m *migration.Migration) (time
 	return d.formerTTL(ctx, m, []dnsRecord{{name: w.Name}})
 }
 
-// TTL is what is found out about the TTL of a record, to which the gardenlet of the destination gives the one of Config.
+// TTL is what is found out about the TTL of a record, which has Config by the gardenlet of the destination.
 type TTL struct {
 	Deps    *Deps
 	Servers dns.NameServers

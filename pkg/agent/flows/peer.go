@@ -13,8 +13,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
 )
 
-// PublishedWaits reads what the agent of a seed has published of its waits. They are nil if it is of a release that does
-// not publish them. It fails if the Seed cannot be read, or not what the agent has written there.
+// PublishedWaits reads what the agent of a seed has published of its waits. They are nil if it is of a release that
+// does not publish them. It fails if the Seed cannot be read, or not what the agent has written there.
 func PublishedWaits(ctx context.Context, garden client.Reader, seedName string) (*seedfacts.Waits, error) {
 	seed := &gardencorev1beta1.Seed{}
 	if err := garden.Get(ctx, client.ObjectKey{Name: seedName}, seed); err != nil {

@@ -36,8 +36,8 @@ type Timings struct {
 	PollInterval time.Duration
 	// DNSMargin is waited in addition to a DNS record's TTL before the old address counts as forgotten.
 	DNSMargin time.Duration
-	// ShortTTL is the TTL that the source gives the shoot's DNS records when a migration begins; zero leaves them as they
-	// are. That of the other seed counts as well.
+	// ShortTTL is the TTL that the source gives the shoot's DNS records when a migration begins; zero leaves them as
+	// they are. That of the other seed counts as well.
 	ShortTTL time.Duration
 	// RecordTTL is the TTL that the gardenlet of the seed gives DNS records of shoots.
 	RecordTTL time.Duration

@@ -26,7 +26,7 @@ var _ = Describe("NewActions", func() {
 
 		_, err = source.NewActions(source.Options{})
 		Expect(err).To(MatchError("failed to set up the source's part in live migrations: these options are missing: " +
-			"Botanists, Backups, Snapshots, ShootStates, Tunnel, Etcds, ControlPlane, GardenAPIReader, SeedClientSet, " +
-			"SeedName, Timings"))
+			"Botanists, Backups, Snapshots, ShootStates, Tunnel, Etcds, ControlPlane, GardenAPIReader, " +
+			"SeedClientSet, SeedName, Timings"))
 	})
 })

@@ -193,8 +193,8 @@ func (f Facts) caches(margin time.Duration) time.Duration {
 	return f.cachedFor(defaultTTL) + margin
 }
 
-// sinceShortened is how long before the switch of DNS the source has shortened the TTL of the records, at least: steps 2
-// to 5 take longer on the landscape of the repository.
+// sinceShortened is how long before the switch of DNS the source has shortened the TTL of the records, at least: steps
+// 2 to 5 take longer on the landscape of the repository.
 const sinceShortened = 2 * time.Minute
 
 // cachedFor returns for how long caches keep the source's address of a record that had the TTL before the migration.

@@ -87,8 +87,8 @@ type Waits struct {
 	GatewayDrain metav1.Duration `json:"gatewayDrain"`
 }
 
-// ShortTTL returns the TTL that the source gives the shoot's DNS records when a migration between two agents begins: the
-// longer one of what they want. It is zero if one of them wants none, or is not known to want one.
+// ShortTTL returns the TTL that the source gives the shoot's DNS records when a migration between two agents begins:
+// the longer one of what they want. It is zero if one of them wants none, or is not known to want one.
 func ShortTTL(source, destination *Waits) time.Duration {
 	if source == nil || destination == nil || source.ShortTTL.Duration == 0 || destination.ShortTTL.Duration == 0 {
 		return 0
