@@ -117,10 +117,11 @@ func madeWith(cell CellResult) string {
 // figures shows what each cell cost in its own window.
 func (m *Matrix) figures(b *strings.Builder) {
 	head := "\n## Figures of each cell\n\nOnly results with a window of their own are here. Each part of the window " +
-		"has the requests of the clients whose history is judged, those that were not answered, those of the demo's load " +
-		"that failed at the first try, and the longest time without an acknowledged write. An age is that on the day " +
-		"of the comparison.\n\n| cell | result | commit | day, age | before | during | after | lost | linearizable: " +
-		"window, run | attempts | history |\n" + "|" + strings.Repeat(" --- |", 11) + "\n"
+		"has the requests of the clients whose history is judged, those that were not answered, those of the " +
+		"demo's load that failed at the first try, and the longest time without an acknowledged write. An age is " +
+		"that on the day of the comparison.\n\n" +
+		"| cell | result | commit | day, age | before | during | after | lost | linearizable: window, run | attempts " +
+		"| history |\n|" + strings.Repeat(" --- |", 11) + "\n"
 	for _, cell := range m.Cells {
 		w := cell.Window
 		if w == nil {

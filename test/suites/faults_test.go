@@ -113,7 +113,8 @@ func planned(repo, artifacts string) ([][]robustness.Cell, error) {
 	migrations := robustness.Sample(cells, matrix, limit)
 	if len(migrations) == 0 {
 		return nil, fmt.Errorf("all the cells have passed and none is stale, see %s and %s; leave %s empty to repeat "+
-			"them", robustness.Recorded, filepath.Join(artifacts, robustness.FileMatrixMarkdown), robustness.EnvMigrations)
+			"them", robustness.Recorded, filepath.Join(artifacts, robustness.FileMatrixMarkdown),
+			robustness.EnvMigrations)
 	}
 	return migrations, nil
 }
