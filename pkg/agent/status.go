@@ -14,11 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/livecpm/livecpm/pkg/conflict"
 	"github.com/livecpm/livecpm/pkg/metrics"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/conditions"
@@ -186,13 +186,12 @@ func (p *pass) write(ctx context.Context, mutate func(*gardencorev1beta1.Shoot) 
 	}
 	changed, err := attempt(p.shoot.DeepCopy())
 	if err == nil && !changed || apierrors.IsConflict(err) {
-		// The retry mistakes a timeout, and the end of the context, for the end of its own attempts and swallows the
-		// error.
-		_ = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		err = conflict.Retry(func() error {
 			shoot := &gardencorev1beta1.Shoot{}
-			if err = p.GardenAPIReader.Get(ctx, p.key, shoot); err == nil {
-				_, err = attempt(shoot)
+			if err := p.GardenAPIReader.Get(ctx, p.key, shoot); err != nil {
+				return err
 			}
+			_, err := attempt(shoot)
 			return err
 		})
 	}

@@ -15,9 +15,9 @@ import (
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clientretry "k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/conflict"
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
@@ -143,23 +143,17 @@ func (d *destination) scaleEtcd(ctx context.Context, etcd *druidcorev1alpha1.Etc
 	if err := joint.AnnounceMembers(ctx, d.SeedClientSet.Client(), etcd, members); err != nil {
 		return err
 	}
-	var (
-		key, seed = client.ObjectKeyFromObject(etcd), d.SeedClientSet.Client()
-		err       error
-	)
-	// What it returns is not used: it takes a timeout of the request for one of its own, and then returns nil.
-	_ = clientretry.RetryOnConflict(clientretry.DefaultBackoff, func() error {
-		if err = seed.Get(ctx, key, etcd); err != nil || etcd.Spec.Replicas >= members {
+	key, seed := client.ObjectKeyFromObject(etcd), d.SeedClientSet.Client()
+	if err := conflict.Retry(func() error {
+		if err := seed.Get(ctx, key, etcd); err != nil || etcd.Spec.Replicas >= members {
 			return err
 		}
 		patch := client.MergeFromWithOptions(etcd.DeepCopy(), client.MergeFromWithOptimisticLock{})
 		etcd.Spec.Replicas = members
 		metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, v1beta1constants.GardenerOperation,
 			v1beta1constants.GardenerOperationReconcile)
-		err = seed.Patch(ctx, etcd, patch)
-		return err
-	})
-	if err != nil {
+		return seed.Patch(ctx, etcd, patch)
+	}); err != nil {
 		return fmt.Errorf("failed to scale Etcd %s to %d: %w", key, members, err)
 	}
 	return nil

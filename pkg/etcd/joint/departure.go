@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/conflict"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
@@ -187,13 +187,7 @@ func (j *Joint) scale(ctx context.Context, etcdRole string, change replicaChange
 		statefulSet.Spec.Replicas = &change.to
 		return j.Client.Patch(ctx, statefulSet, patch)
 	}
-	var err error
-	// The retry takes a timeout for the end of its own patience and swallows it.
-	_ = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		err = attempt()
-		return err
-	})
-	if err != nil {
+	if err := conflict.Retry(attempt); err != nil {
 		return Progress{}, fmt.Errorf("failed to scale StatefulSet %s/%s to %d: %w", j.Namespace, name, change.to, err)
 	}
 	return waiting(d.reason, "StatefulSet %s of the %s is scaled to %d", name, d.side, change.to), nil

@@ -15,10 +15,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/livecpm/livecpm/pkg/conflict"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -169,13 +169,7 @@ func (j *Joint) protect(ctx context.Context, etcdRole string) error {
 		delete(etcd.Annotations, druidcorev1alpha1.DisableEtcdComponentProtectionAnnotation)
 		return j.Client.Patch(ctx, etcd, patch)
 	}
-	var err error
-	// The retry takes a timeout for the end of its own patience and swallows it.
-	_ = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		err = attempt()
-		return err
-	})
-	if err != nil {
+	if err := conflict.Retry(attempt); err != nil {
 		return fmt.Errorf("failed to protect the resources of %s again: %w", naming.EtcdName(etcdRole), err)
 	}
 	return nil
