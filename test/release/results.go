@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/livecpm/livecpm/test/robustness/evidence"
 )
 
 // The files of the results, from the root of the repository.
@@ -95,9 +97,6 @@ func Write(repository string, results []Result) error {
 //go:embed head.md
 var head string
 
-// shortCommit is how many digits of a commit the page has.
-const shortCommit = 10
-
 // Page returns the page of the results: the last one of each suite, and how many there were.
 func Page(results []Result) string {
 	var out strings.Builder
@@ -136,7 +135,7 @@ func (r Result) words() string {
 
 // commit is what people read of the commit.
 func (r Result) commit() string {
-	commit := r.Commit[:min(len(r.Commit), shortCommit)]
+	commit := evidence.Short(r.Commit)
 	if r.Changed {
 		commit += ", changed"
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/livecpm/livecpm/pkg/migration/history"
@@ -28,7 +29,7 @@ const defaultTTL = 2 * time.Minute
 // DefaultWaits returns those of an agent without configuration.
 func DefaultWaits() *seedfacts.Waits {
 	return &seedfacts.Waits{DNSMargin: seconds(30), ShortTTL: seconds(30),
-		RecordTTL: seconds(120), Drain: seconds(70), DrainTimeout: seconds(60),
+		RecordTTL: metav1.Duration{Duration: defaultTTL}, Drain: seconds(70), DrainTimeout: seconds(60),
 		GatewayDrain: seconds(60)}
 }
 

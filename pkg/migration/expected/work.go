@@ -145,9 +145,14 @@ func over(bytes, rate int64) time.Duration {
 	return time.Duration(float64(bytes) / float64(rate) * float64(time.Second))
 }
 
+// waits returns those of both agents; the default ones where they are not known.
+func (f Facts) waits() (source, destination *seedfacts.Waits) {
+	return cmp.Or(f.SourceWaits, DefaultWaits()), cmp.Or(f.DestinationWaits, DefaultWaits())
+}
+
 // wait returns for how long the step waits for times to pass.
 func (f Facts) wait(step steps.Step) time.Duration {
-	source, destination := cmp.Or(f.SourceWaits, DefaultWaits()), cmp.Or(f.DestinationWaits, DefaultWaits())
+	source, destination := f.waits()
 	var out time.Duration
 	if has(step, steps.ReasonWaitingForDNS) {
 		out += f.caches(destination.DNSMargin.Duration)
@@ -199,7 +204,7 @@ const sinceShortened = 2 * time.Minute
 
 // cachedFor returns for how long caches keep the source's address of a record that had the TTL before the migration.
 func (f Facts) cachedFor(ttl time.Duration) time.Duration {
-	source, destination := cmp.Or(f.SourceWaits, DefaultWaits()), cmp.Or(f.DestinationWaits, DefaultWaits())
+	source, destination := f.waits()
 	short := seedfacts.ShortTTL(source, destination)
 	if short == 0 || ttl > source.RecordTTL.Duration {
 		return ttl

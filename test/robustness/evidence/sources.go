@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -120,13 +121,7 @@ func (p listed) digest() (string, error) {
 }
 
 // Digests returns the SHA-256 of each package's source. The caller owns the map.
-func (s *Sources) Digests() map[string]string {
-	digests := map[string]string{}
-	for path, digest := range s.digests {
-		digests[path] = digest
-	}
-	return digests
-}
+func (s *Sources) Digests() map[string]string { return maps.Clone(s.digests) }
 
 // UsedBy returns the packages of the product that a step uses: its roots with all that they import, and the assembly of
 // the agents. They are sorted. It fails if a root is none of the packages: the step would seem to use nothing.
