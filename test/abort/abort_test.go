@@ -28,10 +28,12 @@ var _ = Describe("State", func() {
 			Objects: map[string][]inventory.Object{
 				"seed-a": {{Resource: "pods", Namespace: "ns", Name: "etcd-main-0", UID: "1"},
 					{Resource: "clusters", Name: "ns", UID: "2", Generation: 1},
-					{Resource: "poddisruptionbudgets", Namespace: "ns", Name: "etcd-main", UID: "3", Generation: 1}},
+					{Resource: "poddisruptionbudgets", Namespace: "ns", Name: "etcd-main", UID: "3", Generation: 1},
+					{Resource: "dnsrecords", Namespace: "ns", Name: "live-internal", UID: "4", Generation: 1}},
 				"seed-b": nil,
 			},
-			Budgets: map[string][]string{"seed-a": {`etcd-main {"minAvailable":2}`}},
+			Restored: map[string][]string{"seed-a": {"DNSRecord live-internal [{ttl: 120}]",
+				"PodDisruptionBudget etcd-main [{minAvailable: 2}]"}},
 			Members: map[string][]string{"main": {"1 seed-a-etcd-main-0"}},
 			DNS:     []string{"api.live 10.0.0.1"},
 			Backup:  "entry in seed-a",
@@ -39,10 +41,11 @@ var _ = Describe("State", func() {
 		}
 	}
 
-	It("should be equal to itself, the copy of the Shoot and budgets that were changed and changed back aside", func() {
+	It("should be equal to itself, the copy of the Shoot and what was changed and changed back aside", func() {
 		after := state()
 		after.Objects["seed-a"][1].Generation = 5
 		after.Objects["seed-a"][2].Generation = 3
+		after.Objects["seed-a"][3].Generation = 3
 		Expect(state().Diff(after)).To(BeEmpty())
 	})
 
@@ -70,8 +73,15 @@ var _ = Describe("State", func() {
 		Entry("a restarted etcd", func(s *abort.State) { s.Objects["seed-a"][0].UID = "9" },
 			"seed-a: replaced: pods ns/etcd-main-0"),
 		Entry("a disruption budget that lets nothing go", func(s *abort.State) {
-			s.Budgets["seed-a"] = []string{`etcd-main {"minAvailable":3}`}
-		}, `disruption budgets in seed-a: [etcd-main {"minAvailable":3}], were [etcd-main {"minAvailable":2}]`),
+			s.Restored["seed-a"][1] = "PodDisruptionBudget etcd-main [{minAvailable: 3}]"
+		}, "disruption budgets and DNSRecords in seed-a: [DNSRecord live-internal [{ttl: 120}] "+
+			"PodDisruptionBudget etcd-main [{minAvailable: 3}]], were [DNSRecord live-internal [{ttl: 120}] "+
+			"PodDisruptionBudget etcd-main [{minAvailable: 2}]]"),
+		Entry("a DNS record that keeps its short TTL", func(s *abort.State) {
+			s.Restored["seed-a"][0] = "DNSRecord live-internal [{ttl: 30}]"
+		}, "disruption budgets and DNSRecords in seed-a: [DNSRecord live-internal [{ttl: 30}] "+
+			"PodDisruptionBudget etcd-main [{minAvailable: 2}]], were [DNSRecord live-internal [{ttl: 120}] "+
+			"PodDisruptionBudget etcd-main [{minAvailable: 2}]]"),
 		Entry("another disruption budget of the same name", func(s *abort.State) { s.Objects["seed-a"][2].UID = "9" },
 			"seed-a: replaced: poddisruptionbudgets ns/etcd-main"),
 		Entry("a member left",

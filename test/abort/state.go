@@ -25,9 +25,9 @@ import (
 type State struct {
 	// Objects are the objects of the shoot by seed.
 	Objects map[string][]inventory.Object
-	// Budgets are the specifications of the shoot's disruption budgets by seed. A migration changes those of the etcds
-	// and changes them back, so their generations do not tell.
-	Budgets map[string][]string
+	// Restored is what the shoot's disruption budgets and DNSRecords say, by seed. A migration changes some of them and
+	// changes them back, so their generations do not tell.
+	Restored map[string][]string
 	// Members are the members of each etcd: identifier, name, peer URLs, learner or voter.
 	Members map[string][]string
 	// DNS are the addresses of the shoot's API server.
@@ -40,11 +40,12 @@ type State struct {
 
 // exempt is what an abort need not leave as it was: the backup entry was released and taken back, by upstream's own
 // controllers, which make it and its secret again; the Cluster holds a copy of the Shoot, status included; and the
-// resource manager of the seed has written the EnvoyFilter for a route more and for one less. The budgets are compared
-// by what they say.
+// resource manager of the seed has written the EnvoyFilter for a route more and for one less. The budgets and the DNS
+// records are compared by what they say.
 var exempt = inventory.Exempt{
 	Replaced: []string{"backupentries ", "secrets garden/entry-"},
-	Changed:  []string{"backupentries ", "clusters ", "envoyfilters istio-ingress/", "poddisruptionbudgets "},
+	Changed: []string{"backupentries ", "clusters ", "dnsrecords ", "envoyfilters istio-ingress/",
+		"poddisruptionbudgets "},
 }
 
 // Diff returns a line for each thing that is not as it was. What begins with one of the given words may also have been
@@ -57,9 +58,9 @@ func (s *State) Diff(after *State, replaced ...string) []string {
 		for _, line := range inventory.Diff(s.Objects[seed], after.Objects[seed], exempted) {
 			out = append(out, seed+": "+line)
 		}
-		if !slices.Equal(s.Budgets[seed], after.Budgets[seed]) {
-			out = append(out,
-				fmt.Sprintf("disruption budgets in %s: %v, were %v", seed, after.Budgets[seed], s.Budgets[seed]))
+		if !slices.Equal(s.Restored[seed], after.Restored[seed]) {
+			out = append(out, fmt.Sprintf("disruption budgets and DNSRecords in %s: %v, were %v", seed,
+				after.Restored[seed], s.Restored[seed]))
 		}
 	}
 	for _, etcd := range slices.Sorted(maps.Keys(s.Members)) {
@@ -81,7 +82,7 @@ func (s *State) Diff(after *State, replaced ...string) []string {
 
 // take looks at everything once.
 func (r *run) take(ctx context.Context) (*State, error) {
-	state := &State{Objects: map[string][]inventory.Object{}, Budgets: map[string][]string{},
+	state := &State{Objects: map[string][]inventory.Object{}, Restored: map[string][]string{},
 		Members: map[string][]string{}}
 	shoot, err := r.Get(ctx)
 	if err != nil {
@@ -96,7 +97,7 @@ func (r *run) take(ctx context.Context) (*State, error) {
 			return nil, err
 		}
 	}
-	if err := r.takeBudgets(ctx, state, shoot.Status.TechnicalID); err != nil {
+	if err := r.takeRestored(ctx, state, shoot.Status.TechnicalID); err != nil {
 		return nil, err
 	}
 	for _, role := range []string{driver.RoleMain, driver.RoleEvents} {
@@ -130,14 +131,14 @@ func (r *run) take(ctx context.Context) (*State, error) {
 	return state, nil
 }
 
-// takeBudgets reads the disruption budgets of both seeds.
-func (r *run) takeBudgets(ctx context.Context, state *State, namespace string) error {
+// takeRestored reads what the disruption budgets and DNSRecords of both seeds say.
+func (r *run) takeRestored(ctx context.Context, state *State, namespace string) error {
 	for _, seed := range r.Landscape.Seeds {
 		cluster, err := driver.Connect(r.Landscape, seed.Name)
 		if err != nil {
 			return err
 		}
-		if state.Budgets[seed.Name], err = driver.Budgets(ctx, cluster, namespace); err != nil {
+		if state.Restored[seed.Name], err = driver.Restored(ctx, cluster, namespace); err != nil {
 			return err
 		}
 	}

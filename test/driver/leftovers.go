@@ -7,9 +7,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,21 +23,38 @@ func Inventory(ctx context.Context, seed *Cluster, namespace string) ([]inventor
 	return inventory.List(ctx, seed.REST, seed.Name, namespace)
 }
 
-// Budgets returns what the disruption budgets in the namespace of a shoot say, sorted. A migration changes those of the
-// etcds and changes them back, so their generations do not tell.
-func Budgets(ctx context.Context, seed *Cluster, namespace string) ([]string, error) {
-	list := &policyv1.PodDisruptionBudgetList{}
-	if err := seed.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+// Restored returns what the disruption budgets and the DNSRecords in the namespace of a shoot say, sorted. A migration
+// changes those of the etcds and those by which clients come, and changes them back, so that their generations do not
+// tell. Of the annotations only livecpm's count: what Gardener asks for, and when, is no property of a record.
+func Restored(ctx context.Context, seed *Cluster, namespace string) ([]string, error) {
+	budgets := &policyv1.PodDisruptionBudgetList{}
+	if err := seed.Client.List(ctx, budgets, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("failed to list the disruption budgets in %s: %w", seed.Name, err)
 	}
+	records := &extensionsv1alpha1.DNSRecordList{}
+	if err := seed.Client.List(ctx, records, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("failed to list the DNSRecords in %s: %w", seed.Name, err)
+	}
 	var out []string
-	for _, budget := range list.Items {
-		spec, err := json.Marshal(budget.Spec)
+	says := func(kind string, object client.Object, spec any) error {
+		ours := maps.Clone(object.GetAnnotations())
+		maps.DeleteFunc(ours, func(key, _ string) bool { return !strings.Contains(key, "livecpm") })
+		said, err := json.Marshal([]any{spec, ours})
 		if err != nil {
-			return nil, fmt.Errorf("failed to compare PodDisruptionBudget %s: %w",
-				client.ObjectKeyFromObject(&budget), err)
+			return fmt.Errorf("failed to compare %s %s: %w", kind, client.ObjectKeyFromObject(object), err)
 		}
-		out = append(out, budget.Name+" "+string(spec))
+		out = append(out, fmt.Sprintf("%s %s %s", kind, object.GetName(), said))
+		return nil
+	}
+	for i := range budgets.Items {
+		if err := says("PodDisruptionBudget", &budgets.Items[i], budgets.Items[i].Spec); err != nil {
+			return nil, err
+		}
+	}
+	for i := range records.Items {
+		if err := says("DNSRecord", &records.Items[i], records.Items[i].Spec); err != nil {
+			return nil, err
+		}
 	}
 	slices.Sort(out)
 	return out, nil

@@ -30,17 +30,17 @@ const (
 )
 
 // restored is what need not be the same object after a way back from step 4: what the source has released and taken
-// back. See test/abort for the rest. The budgets are compared by what they say.
+// back. See test/abort for the rest. The budgets and DNS records are compared by what they say.
 var restored = inventory.Exempt{
 	Replaced: []string{"backupentries ", "secrets garden/entry-", "extensions "},
 	Changed: []string{"backupentries ", "clusters ", "envoyfilters istio-ingress/", "extensions ",
-		"poddisruptionbudgets "},
+		"dnsrecords ", "poddisruptionbudgets "},
 }
 
 // takeBack lets the source take the shoot back, with the destination or without it, and compares the source with what
 // it was.
 func (r *run) takeBack(ctx context.Context, ids map[string]uint64) error {
-	before, budgets, err := r.takeSource(ctx)
+	before, said, err := r.takeSource(ctx)
 	if err != nil {
 		return err
 	}
@@ -61,13 +61,13 @@ func (r *run) takeBack(ctx context.Context, ids map[string]uint64) error {
 	if err := r.untilWithdrawn(ctx); err != nil {
 		return err
 	}
-	after, left, err := r.takeSource(ctx)
+	after, says, err := r.takeSource(ctx)
 	if err != nil {
 		return err
 	}
 	differs := inventory.Diff(before, after, restored)
-	if !slices.Equal(budgets, left) {
-		differs = append(differs, fmt.Sprintf("disruption budgets: %v, were %v", left, budgets))
+	if !slices.Equal(said, says) {
+		differs = append(differs, fmt.Sprintf("disruption budgets and DNSRecords: %v, were %v", says, said))
 	}
 	for _, line := range differs {
 		r.say("not as before in %s: %s", r.source, line)
@@ -82,13 +82,13 @@ func (r *run) takeBack(ctx context.Context, ids map[string]uint64) error {
 	return r.store.DeleteNamespace(ctx)
 }
 
-// takeSource returns the shoot's objects in the source, and what its disruption budgets say.
-func (r *run) takeSource(ctx context.Context) (objects []inventory.Object, budgets []string, err error) {
+// takeSource returns the shoot's objects in the source, and what its disruption budgets and DNSRecords say.
+func (r *run) takeSource(ctx context.Context) (objects []inventory.Object, said []string, err error) {
 	if objects, err = driver.Inventory(ctx, r.seeds[steps.Source], r.namespace); err != nil {
 		return nil, nil, err
 	}
-	budgets, err = driver.Budgets(ctx, r.seeds[steps.Source], r.namespace)
-	return objects, budgets, err
+	said, err = driver.Restored(ctx, r.seeds[steps.Source], r.namespace)
+	return objects, said, err
 }
 
 // abort takes the migration back by the page of the abort.
