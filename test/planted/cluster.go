@@ -64,8 +64,8 @@ func onNodes(ctx context.Context, w *World, change func(*corev1.Node) bool) erro
 	return nil
 }
 
-// misleadRecord lets the wildcard record of the seed lead elsewhere. No extension acts on that: the gardenlet has not
-// asked for it.
+// misleadRecord lets the wildcard record of the seed lead elsewhere. No extension acts on that, because the gardenlet
+// has not asked for it, so that what the record says is not published.
 func misleadRecord(ctx context.Context, w *World) error {
 	return onRecord(ctx, w, func(record *extensionsv1alpha1.DNSRecord) bool {
 		if _, misled := record.Annotations[marked]; misled {
@@ -101,6 +101,16 @@ func onRecord(ctx context.Context, w *World, change func(*extensionsv1alpha1.DNS
 	}
 	if err := w.Seed.Client.Patch(ctx, record, before); err != nil {
 		return fmt.Errorf("failed to patch DNSRecord %s: %w", key, err)
+	}
+	return w.observeRecord(ctx, record)
+}
+
+// observeRecord has the record look as after its extension has carried out what it says.
+func (w *World) observeRecord(ctx context.Context, record *extensionsv1alpha1.DNSRecord) error {
+	before := client.MergeFrom(record.DeepCopy())
+	record.Status.ObservedGeneration = record.Generation
+	if err := w.Seed.Client.Status().Patch(ctx, record, before); err != nil {
+		return fmt.Errorf("failed to patch the status of DNSRecord %s: %w", client.ObjectKeyFromObject(record), err)
 	}
 	return nil
 }

@@ -54,12 +54,13 @@ var _ = Describe("The planted faults", func() {
 		}
 		BeforeEach(func() {
 			world = &planted.World{Seed: &driver.Cluster{Name: "seed-b",
-				Client: fake.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(
+				Client: fake.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithStatusSubresource(
+					&extensionsv1alpha1.DNSRecord{}).WithObjects(
 					&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "open"}},
 					&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "closed"},
 						Spec: corev1.NodeSpec{Unschedulable: true}},
 					&extensionsv1alpha1.DNSRecord{
-						ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "seed-ingress"},
+						ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "seed-ingress", Generation: 2},
 						Spec:       extensionsv1alpha1.DNSRecordSpec{Values: []string{"10.1.0.1", "10.1.0.2"}}},
 				).Build()}}
 		})
@@ -91,12 +92,14 @@ var _ = Describe("The planted faults", func() {
 				Expect(fault.Plant(ctx, world)).To(Succeed())
 				get(record)
 				Expect(record.Spec.Values).To(HaveLen(1))
+				Expect(record.Status.ObservedGeneration).To(Equal(record.Generation))
 			}
 			for range 2 {
 				Expect(fault.Remove(ctx, world)).To(Succeed())
 				get(record)
 				Expect(record.Spec.Values).To(Equal([]string{"10.1.0.1", "10.1.0.2"}))
 				Expect(record.Annotations).To(BeEmpty())
+				Expect(record.Status.ObservedGeneration).To(Equal(record.Generation))
 			}
 		})
 	})
