@@ -30,8 +30,9 @@ const (
 	plantedRemoval = 10 * time.Minute
 )
 
-// No migration is asked for. Each spec plants one fault in the destination and takes it away again.
-var _ = Describe("A plan with a probe", Label(labelPlanted), Ordered, func() {
+// No migration is asked for. Each spec plants one fault in the destination and takes it away again, so that the others
+// say something also if it fails.
+var _ = Describe("A plan with a probe", Label(labelPlanted), Ordered, ContinueOnFailure, func() {
 	var (
 		cfg     *config.Config
 		livecpm plugin
