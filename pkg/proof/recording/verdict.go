@@ -32,11 +32,11 @@ const (
 	finalVoters = 3
 )
 
-// ProblemWritesFailed is how the problem ends that counts the failed writes, after the count and a space.
-const ProblemWritesFailed = "writes failed"
-
-// problemReadsFailed is the same for reads.
-const problemReadsFailed = "reads failed"
+// How the problems end that count failed requests, after the count and a space.
+const (
+	problemWritesFailed = "writes failed"
+	problemReadsFailed  = "reads failed"
+)
 
 // problems collects what is wrong.
 type problems []string
@@ -53,7 +53,7 @@ func (p *problems) count(count int64, what string) {
 // Failures says what is wrong with what the clients had to endure, one line for each kind; nothing if all went well.
 func (p *Probe) Failures() []string {
 	var out problems
-	out.count(p.WritesFailed, ProblemWritesFailed)
+	out.count(p.WritesFailed, problemWritesFailed)
 	out.count(p.ReadsFailed, problemReadsFailed)
 	out.count(p.WatchEventsLost, "watch events were lost")
 	if d := p.Details; d != nil {
@@ -83,7 +83,7 @@ func (p *Probe) Failures() []string {
 // processors that the servers need. What was lost, and what was read wrongly, is never part of it.
 func (p *Probe) Unserved() []string {
 	var out problems
-	out.count(p.WritesFailed, ProblemWritesFailed)
+	out.count(p.WritesFailed, problemWritesFailed)
 	if d := p.Details; d != nil {
 		if d.StaleReads == 0 {
 			out.count(p.ReadsFailed, problemReadsFailed)
