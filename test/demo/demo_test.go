@@ -23,6 +23,7 @@ import (
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/dualrun"
+	"github.com/livecpm/livecpm/test/observed"
 )
 
 var _ = Describe("Report", func() {
@@ -52,6 +53,7 @@ var _ = Describe("Report", func() {
 			Ownership: &demo.OwnershipReport{Samples: 300, Violations: []string{},
 				Phases: map[string]int{"before step 1": 30, "after the hand-over": 30}},
 		}}
+		report.Details.Transitions = observed.Straight(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 		for i, step := range steps.Table() {
 			report.Steps = append(report.Steps,
 				driver.StepReport{Condition: step.Condition, Owner: string(step.Owner), Seconds: 10})
@@ -114,6 +116,10 @@ var _ = Describe("Report", func() {
 		Entry("without one after the hand-over", func(r *demo.Report) {
 			delete(r.Ownership.Phases, "after the hand-over")
 		}, `never looked at in the phase "after the hand-over"`),
+		Entry("for what the model of the steps does not permit", func(r *demo.Report) {
+			r.Details.Transitions = r.Details.Transitions[2:]
+		}, "condition DestinationEtcdPeersJoined cannot become Progressing: the current step is "+
+			"SourceEtcdPreparedForPeerJoin"),
 		Entry("for an observer that could not see", func(r *demo.Report) {
 			r.Details.ObserverErrors = []string{"no pod of etcd-main runs"}
 		}, "no pod of etcd-main runs"),

@@ -17,6 +17,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/pkg/proof/report"
 	"github.com/livecpm/livecpm/test/driver"
+	"github.com/livecpm/livecpm/test/observed"
 )
 
 // The values of Report.Result.
@@ -61,6 +62,7 @@ func (r *Report) Judge(errs ...error) {
 		}
 	}
 	problems = append(problems, r.Problems(&r.Details, expected())...)
+	problems = append(problems, observed.Of(&r.Recording, &r.Details).Violations()...)
 
 	r.Details.Problems = problems
 	r.Result = ResultSucceeded

@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package observed
+
+import (
+	"slices"
+	"strings"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
+)
+
+const (
+	// voters is how many each seed has when it has all, and most how many members there may be at any time.
+	voters = 3
+	most   = 2 * voters
+	// unstarted begins the name of a member that was added and has not started: it has no name of its own yet.
+	unstarted = "unstarted-"
+)
+
+// look is one list of members.
+type look struct {
+	recording.Members
+
+	etcd string
+	// learner tells of each member whether it is one.
+	learner map[string]bool
+}
+
+func lookAt(etcd string, members recording.Members) look {
+	l := look{Members: members, etcd: "etcd-" + etcd, learner: map[string]bool{}}
+	for _, member := range members.Members {
+		l.learner[member.Name] = member.Learner
+	}
+	return l
+}
+
+// votersOf counts the voters whose names fit.
+func (l look) votersOf(fits func(name string) bool) int {
+	count := 0
+	for name, learner := range l.learner {
+		if !learner && fits(name) {
+			count++
+		}
+	}
+	return count
+}
+
+// arriving reports whether a member is the destination's, staying whether it is the source's: its name has the prefix
+// of the source, or none, as in Etcds that are older than the prefix.
+func (m Migration) arriving(name string) bool { return strings.HasPrefix(name, m.Destination+"-etcd-") }
+
+func (m Migration) staying(name string) bool {
+	return strings.HasPrefix(name, m.Source+"-etcd-") || strings.HasPrefix(name, "etcd-")
+}
+
+// checkMembers compares the member lists of an etcd with how its members move: those of the destination join as
+// learners and are promoted, at most one at a time; those of the source leave when the destination has all of its
+// voters.
+func (m Migration) checkMembers(etcd string, found *violations) {
+	lists := m.Etcd[etcd]
+	if len(lists) == 0 {
+		return // The recording's own verdict fails on that.
+	}
+	before := lookAt(etcd, lists[0])
+	if n := before.votersOf(m.staying); n != len(before.learner) {
+		found.add("%s begins with other members than voters of %s: %s", before.etcd, m.Source, names(before))
+	}
+	for _, members := range lists[1:] {
+		now := lookAt(etcd, members)
+		m.checkLook(now, found)
+		m.checkChange(before, now, found)
+		before = now
+	}
+	if len(m.Steps) == len(steps.Table()) &&
+		(before.votersOf(m.arriving) != voters || len(before.learner) != voters) {
+		found.add("%s ends with other members than the %d voters of %s: %s", before.etcd, voters, m.Destination,
+			names(before))
+	}
+}
+
+// checkLook looks at one list by itself.
+func (m Migration) checkLook(now look, found *violations) {
+	learners := 0
+	for _, member := range now.Members.Members {
+		name := member.Name
+		if member.Learner {
+			learners++
+		}
+		if !m.staying(name) && !m.arriving(name) && !strings.HasPrefix(name, unstarted) {
+			found.add("%s has member %s, which is of neither seed", now.etcd, name)
+		}
+	}
+	if learners > 1 {
+		found.add("%s has %d learners at once: %s", now.etcd, learners, names(now))
+	}
+	if len(now.learner) > most {
+		found.add("%s has %d members: %s", now.etcd, len(now.learner), names(now))
+	}
+}
+
+// checkChange looks at what one list has that the one before had not.
+func (m Migration) checkChange(before, now look, found *violations) {
+	if before.ClusterID != now.ClusterID {
+		found.add("%s is another cluster: %x instead of %x", now.etcd, now.ClusterID, before.ClusterID)
+	}
+	for _, member := range now.Members.Members {
+		name, learner := member.Name, member.Learner
+		was, known := before.learner[name]
+		switch {
+		case !known && m.staying(name):
+			found.add("member %s of the source has joined %s at %s", name, now.etcd, now.Time.UTC().Format(timeFormat))
+		case !known && !m.mayJoin(now):
+			found.add("member %s has joined %s at %s, in a step in which none joins", name, now.etcd,
+				now.Time.UTC().Format(timeFormat))
+		case known && learner && !was:
+			found.add("member %s of %s was a voter and has become a learner", name, now.etcd)
+		}
+	}
+	for _, member := range before.Members.Members {
+		if _, there := now.learner[member.Name]; !there && !member.Learner {
+			m.checkLeave(member.Name, now, found)
+		}
+	}
+}
+
+// mayJoin reports whether the list was seen in a step in which members join.
+func (m Migration) mayJoin(now look) bool {
+	join, _ := steps.Get(gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined)
+	return m.during(join, now.Time) || m.during(m.moving(), now.Time)
+}
+
+// aborted reports whether a condition has told of an abort.
+func (m Migration) aborted() bool {
+	return slices.ContainsFunc(m.Transitions, func(t recording.Transition) bool {
+		return aborts(steps.Reason(t.Reason))
+	})
+}
+
+// checkLeave looks at a voter that has left.
+func (m Migration) checkLeave(name string, now look, found *violations) {
+	at := now.Time.UTC().Format(timeFormat)
+	switch n := now.votersOf(m.arriving); {
+	case m.aborted() && m.arriving(name):
+		// The destination withdraws.
+	case m.aborted():
+		found.add("voter %s of the source has left %s at %s, in a migration that is aborted", name, now.etcd, at)
+	case !m.staying(name):
+		found.add("voter %s of the destination has left %s at %s", name, now.etcd, at)
+	case n < voters:
+		found.add("voter %s of the source has left %s at %s, when the destination had %d voters", name, now.etcd, at, n)
+	case !m.during(m.moving(), now.Time):
+		found.add("voter %s has left %s at %s, in a step in which none leaves", name, now.etcd, at)
+	}
+}
+
+func names(l look) string {
+	var list []string
+	for _, member := range l.Members.Members {
+		name := member.Name
+		if member.Learner {
+			name += " (learner)"
+		}
+		list = append(list, name)
+	}
+	return strings.Join(list, ", ")
+}
