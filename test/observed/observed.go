@@ -15,6 +15,8 @@ import (
 	"slices"
 	"time"
 
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
@@ -69,22 +71,47 @@ func (v *violations) add(format string, args ...any) {
 	v.list = append(v.list, fmt.Sprintf(format, args...))
 }
 
-// tolerance is how much later than they were written conditions may have been seen: the times of the steps are those at
-// which the demo saw them, on a machine that is busy.
+// tolerance is how much a change may seem to be outside of its step: conditions have times of whole seconds, and
+// members are seen a while after they have come or gone.
 const tolerance = 10 * time.Second
 
 // during reports whether the step was the current one at the time, as far as steps were seen to end: it begins when the
 // one before it has ended. A step of which no end was seen has not ended.
 func (m Migration) during(step steps.Step, at time.Time) bool {
-	begin := m.Triggered
-	for _, finished := range m.Steps {
-		end := begin.Add(time.Duration(finished.Seconds * float64(time.Second)))
-		if finished.Condition == step.Condition {
-			return !at.Before(begin.Add(-tolerance)) && !at.After(end.Add(tolerance))
-		}
-		begin = end
+	ends, i := m.ends(), steps.Index(step.Condition)
+	if i < 0 || i > len(ends) {
+		return false
 	}
-	return steps.Index(step.Condition) == len(m.Steps) && !at.Before(begin.Add(-tolerance))
+	begin := m.Triggered
+	if i > 0 {
+		begin = ends[i-1]
+	}
+	return !at.Before(begin.Add(-tolerance)) && (i == len(ends) || !at.After(ends[i].Add(tolerance)))
+}
+
+// ends returns when the steps that have finished did so, in their order: when the condition became True, as the agent
+// has written it. Where that was not recorded, it is when the demo has seen it, which may be much later if the garden
+// does not answer.
+func (m Migration) ends() []time.Time {
+	var ends []time.Time
+	seen := m.Triggered
+	for i, step := range steps.Table() {
+		if i < len(m.Steps) {
+			seen = seen.Add(time.Duration(m.Steps[i].Seconds * float64(time.Second)))
+		}
+		written := slices.IndexFunc(m.Transitions, func(t recording.Transition) bool {
+			return t.Condition == step.Condition && t.Status == gardencorev1beta1.ConditionTrue
+		})
+		switch {
+		case written >= 0:
+			ends = append(ends, m.Transitions[written].Time)
+		case i < len(m.Steps):
+			ends = append(ends, seen)
+		default:
+			return ends
+		}
+	}
+	return ends
 }
 
 // moving returns the step in which the members of the destination replace those of the source: an earlier one if its

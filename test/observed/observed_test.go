@@ -139,6 +139,12 @@ var _ = Describe("A migration that was seen", func() {
 		Expect(m.Violations()).To(BeEmpty())
 	})
 
+	It("should follow it if the demo has seen the conditions late", func() {
+		m := good()
+		m.Steps[0].Seconds += 60
+		Expect(m.Violations()).To(BeEmpty())
+	})
+
 	It("should follow it past a deadline", func() {
 		m := good()
 		i := slices.Index(m.Transitions, says(3, 99, done, steps.ReasonCompleted))
