@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"time"
 
-	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -162,12 +161,12 @@ func migrate(ctx context.Context, target *driver.Shoot, timeline *Timeline) (Mig
 	ctx, cancel := context.WithTimeout(ctx, migrationTimeout)
 	defer cancel()
 	var last error
-	if err := target.Follow(ctx, shootInterval, func(shoot *gardencorev1beta1.Shoot, err error) bool {
-		if last = err; err != nil {
+	if err := target.Follow(ctx, shootInterval, func(sight driver.Sight) bool {
+		if last = sight.Err; last != nil {
 			return false
 		}
-		timeline.Observe(time.Now(), steps.Conditions(shoot))
-		return driver.HandedOver(shoot, destination)
+		timeline.Observe(sight.Ended, steps.Conditions(sight.Shoot))
+		return driver.HandedOver(sight.Shoot, destination)
 	}); err != nil {
 		return migration, errors.Join(fmt.Errorf("the migration did not complete: %w", err), last)
 	}

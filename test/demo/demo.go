@@ -364,15 +364,15 @@ func (r *run) migrate(ctx context.Context) (triggered time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	var last error
-	if err := r.target.Follow(ctx, shootInterval, func(shoot *gardencorev1beta1.Shoot, err error) bool {
-		if last = err; err != nil {
+	if err := r.target.Follow(ctx, shootInterval, func(sight driver.Sight) bool {
+		if last = sight.Err; last != nil {
 			return false
 		}
-		r.timeline.Observe(time.Now(), steps.Conditions(shoot))
+		r.timeline.Observe(sight.Look, steps.Conditions(sight.Shoot))
 		if r.OnShoot != nil {
-			r.OnShoot(ctx, r.target.Garden.Client, shoot)
+			r.OnShoot(ctx, r.target.Garden.Client, sight.Shoot)
 		}
-		return r.over(shoot)
+		return r.over(sight.Shoot)
 	}); err != nil {
 		return triggered, errors.Join(fmt.Errorf("the migration did not complete: %w", err), last)
 	}

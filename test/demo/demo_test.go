@@ -347,7 +347,7 @@ var _ = Describe("Display", func() {
 			Members: &driver.MemberTimeline{},
 			Load:    probe.Snapshot{Writes: 100, WritesFailed: 1, Reads: 90, WatchEvents: 1000, RawConnectionErrors: 2},
 		}
-		moment.Members.Observe(time.Now(), 1,
+		moment.Members.Observe(recording.LookAt(time.Now()), 1,
 			[]driver.Member{{Name: "seed-a-etcd-main-0"}, {Name: "seed-b-etcd-main-0", Learner: true}})
 	})
 

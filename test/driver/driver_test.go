@@ -23,6 +23,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/inventory"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/driver"
 )
 
@@ -64,15 +65,15 @@ var _ = Describe("StepTimeline", func() {
 	}
 
 	It("should ignore what an earlier migration left", func() {
-		timeline.Observe(begin.Add(time.Second), conditions(8))
+		timeline.Observe(recording.LookAt(begin.Add(time.Second)), conditions(8))
 		Expect(timeline.Report()).To(BeEmpty())
 	})
 
 	It("should measure each step from the end of the one before", func() {
-		timeline.Observe(begin.Add(time.Second), conditions(0))
-		timeline.Observe(begin.Add(10*time.Second), conditions(1))
-		timeline.Observe(begin.Add(11*time.Second), conditions(1))
-		timeline.Observe(begin.Add(30*time.Second), conditions(2))
+		timeline.Observe(recording.LookAt(begin.Add(time.Second)), conditions(0))
+		timeline.Observe(recording.LookAt(begin.Add(10*time.Second)), conditions(1))
+		timeline.Observe(recording.LookAt(begin.Add(11*time.Second)), conditions(1))
+		timeline.Observe(recording.LookAt(begin.Add(30*time.Second)), conditions(2))
 		Expect(timeline.Report()).To(HaveExactElements(
 			And(HaveField("Condition", steps.Table()[0].Condition), HaveField("Seconds", 10.0),
 				HaveField("Owner", string(steps.Source))),
@@ -89,8 +90,8 @@ var _ = Describe("StepTimeline", func() {
 	})
 
 	It("should take the last step from a set that is all True", func() {
-		timeline.Observe(begin.Add(time.Second), conditions(7))
-		timeline.Observe(begin.Add(2*time.Second), conditions(8))
+		timeline.Observe(recording.LookAt(begin.Add(time.Second)), conditions(7))
+		timeline.Observe(recording.LookAt(begin.Add(2*time.Second)), conditions(8))
 		Expect(timeline.Report()).To(HaveLen(8))
 	})
 })
@@ -109,7 +110,7 @@ var _ = Describe("MemberTimeline", func() {
 		timeline := &driver.MemberTimeline{}
 		at := 0
 		observe := func(id uint64, names ...string) {
-			timeline.Observe(begin.Add(time.Duration(at)*time.Second), id, member(names...))
+			timeline.Observe(recording.LookAt(begin.Add(time.Duration(at)*time.Second)), id, member(names...))
 			at++
 		}
 		observe(1, "seed-a-0", "seed-a-1", "seed-a-2")
@@ -132,10 +133,25 @@ var _ = Describe("MemberTimeline", func() {
 		Expect(timeline.BySeed("seed-a", "seed-b")).To(Equal(map[string]string{"seed-a": "", "seed-b": "○"}))
 	})
 
+	It("should tell between which looks the members have changed", func() {
+		begin := time.Now()
+		timeline := &driver.MemberTimeline{}
+		look := func(began, ended int, names ...string) {
+			timeline.Observe(recording.Look{Began: begin.Add(time.Duration(began) * time.Second),
+				Ended: begin.Add(time.Duration(ended) * time.Second)}, 1, member(names...))
+		}
+		look(0, 1, "a")
+		look(2, 5, "a")
+		look(6, 9, "a", "b")
+		Expect(timeline.Changes()).To(HaveExactElements(
+			And(HaveField("Since", time.Time{}), HaveField("Time", begin.Add(time.Second))),
+			And(HaveField("Since", begin.Add(2*time.Second)), HaveField("Time", begin.Add(9*time.Second)))))
+	})
+
 	It("should count members without a prefix for the first seed, and those that have not started for none", func() {
 		timeline := &driver.MemberTimeline{}
-		timeline.Observe(time.Now(), 1, member("etcd-main-0", "etcd-main-1", "etcd-main-2", "seed-b-etcd-main-0",
-			"unstarted-ff?"))
+		timeline.Observe(recording.LookAt(time.Now()), 1, member("etcd-main-0", "etcd-main-1", "etcd-main-2",
+			"seed-b-etcd-main-0", "unstarted-ff?"))
 		Expect(timeline.BySeed("seed-a", "seed-b")).To(Equal(map[string]string{"seed-a": "●●●", "seed-b": "●"}))
 	})
 

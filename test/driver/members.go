@@ -13,6 +13,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
 // etcdInterval is how often the members are listed. It bounds the error of the six-member window.
@@ -115,6 +117,7 @@ func (o *EtcdObserver) observeVia(ctx context.Context, seed *Cluster, pod string
 		}
 		o.clients[key] = etcd
 	}
+	began := time.Now()
 	response, err := etcd.MemberList(ctx)
 	if err != nil {
 		o.drop(key)
@@ -130,7 +133,7 @@ func (o *EtcdObserver) observeVia(ctx context.Context, seed *Cluster, pod string
 		}
 		members = append(members, Member{Name: name, Learner: member.IsLearner})
 	}
-	o.Timeline.Observe(time.Now(), response.Header.ClusterId, members)
+	o.Timeline.Observe(recording.Look{Began: began, Ended: time.Now()}, response.Header.ClusterId, members)
 	return nil
 }
 

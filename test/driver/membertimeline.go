@@ -22,13 +22,14 @@ type MembersAt = recording.Members
 type MemberTimeline struct {
 	mu      sync.Mutex
 	changes []MembersAt
+	looked  time.Time // when the last look began
 }
 
 // EtcdReport is what happened to one etcd cluster.
 type EtcdReport = recording.Etcd
 
-// Observe takes the member list of now.
-func (t *MemberTimeline) Observe(now time.Time, clusterID uint64, members []Member) {
+// Observe takes the member list that a look has shown.
+func (t *MemberTimeline) Observe(look recording.Look, clusterID uint64, members []Member) {
 	members = slices.Clone(members)
 	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 	voters := 0
@@ -40,13 +41,16 @@ func (t *MemberTimeline) Observe(now time.Time, clusterID uint64, members []Memb
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	since := t.looked
+	t.looked = look.Began
 	if n := len(t.changes); n > 0 {
 		last := t.changes[n-1]
 		if last.ClusterID == clusterID && slices.Equal(last.Members, members) {
 			return
 		}
 	}
-	t.changes = append(t.changes, MembersAt{Time: now, ClusterID: clusterID, Voters: voters, Members: members})
+	t.changes = append(t.changes, MembersAt{Time: look.Ended, Since: since, ClusterID: clusterID, Voters: voters,
+		Members: members})
 }
 
 // Changes returns all member lists that were seen.

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/landscape/config"
 )
 
@@ -143,14 +144,22 @@ func (s *Shoot) Get(ctx context.Context) (*gardencorev1beta1.Shoot, error) {
 	return shoot, nil
 }
 
-// Follow looks at the shoot at once and then once per interval, until done reports true or the context ends. done gets
-// the shoot, or the error of the look. What Follow returns is why the context ended.
-func (s *Shoot) Follow(
-	ctx context.Context, interval time.Duration, done func(shoot *gardencorev1beta1.Shoot, err error) bool,
-) error {
+// Sight is what a look at a shoot came to.
+type Sight struct {
+	recording.Look
+	// Shoot is the shoot as it was at a moment of the look. Err is why it could not be read; Shoot is nil then.
+	Shoot *gardencorev1beta1.Shoot
+	Err   error
+}
+
+// Follow looks at the shoot at once and then once per interval, until done reports true or the context ends. What
+// Follow returns is why the context ended.
+func (s *Shoot) Follow(ctx context.Context, interval time.Duration, done func(Sight) bool) error {
 	if err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (bool, error) {
-		shoot, err := s.Get(ctx)
-		return done(shoot, err), nil
+		sight := Sight{Look: recording.Look{Began: time.Now()}}
+		sight.Shoot, sight.Err = s.Get(ctx)
+		sight.Ended = time.Now()
+		return done(sight), nil
 	}); err != nil {
 		return context.Cause(ctx)
 	}
@@ -162,16 +171,16 @@ func (s *Shoot) Until(ctx context.Context, what string, done func(*gardencorev1b
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	var last string
-	if err := s.Follow(ctx, untilInterval, func(shoot *gardencorev1beta1.Shoot, err error) bool {
-		if err != nil {
-			last = err.Error()
+	if err := s.Follow(ctx, untilInterval, func(sight Sight) bool {
+		if sight.Err != nil {
+			last = sight.Err.Error()
 			return false
 		}
-		if now := summary(shoot); now != last {
+		if now := summary(sight.Shoot); now != last {
 			last = now
 			s.Say("%s", now)
 		}
-		return done(shoot)
+		return done(sight.Shoot)
 	}); err != nil {
 		return errors.Join(fmt.Errorf("failed to wait for %s; last seen: %s", what, last), err)
 	}

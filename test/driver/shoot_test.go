@@ -100,8 +100,8 @@ var _ = Describe("Shoot", func() {
 	It("should be followed until it is as expected, over looks that fail", func(ctx SpecContext) {
 		shoot, _ := open(time.Minute)
 		looks := 0
-		Expect(shoot.Follow(ctx, time.Millisecond, func(_ *gardencorev1beta1.Shoot, err error) bool {
-			Expect(err).To(MatchError(ContainSubstring("failed to get shoot garden-demo/live")))
+		Expect(shoot.Follow(ctx, time.Millisecond, func(sight driver.Sight) bool {
+			Expect(sight.Err).To(MatchError(ContainSubstring("failed to get shoot garden-demo/live")))
 			looks++
 			return looks == 3
 		})).To(Succeed())
@@ -112,7 +112,8 @@ var _ = Describe("Shoot", func() {
 		shoot, _ := open(time.Minute, on("seed-a", "seed-a"))
 		enough := errors.New("enough")
 		ended, end := context.WithCancelCause(ctx)
-		Expect(shoot.Follow(ended, time.Millisecond, func(*gardencorev1beta1.Shoot, error) bool {
+		Expect(shoot.Follow(ended, time.Millisecond, func(sight driver.Sight) bool {
+			Expect(sight.Ended).NotTo(BeTemporally("<", sight.Began))
 			end(enough)
 			return false
 		})).To(MatchError(enough))

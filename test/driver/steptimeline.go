@@ -29,9 +29,9 @@ func NewStepTimeline(now time.Time) *StepTimeline {
 	return &StepTimeline{trigger: now, finished: map[gardencorev1beta1.ConditionType]time.Time{}}
 }
 
-// Observe takes the conditions that the shoot has now. The conditions of an earlier migration, which are all True, are
+// Observe takes the conditions that a look has shown. The conditions of an earlier migration, which are all True, are
 // ignored until the new set has appeared.
-func (t *StepTimeline) Observe(now time.Time, conditions []gardencorev1beta1.Condition) {
+func (t *StepTimeline) Observe(look recording.Look, conditions []gardencorev1beta1.Condition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.active && !steps.Initialized(conditions) {
@@ -39,11 +39,11 @@ func (t *StepTimeline) Observe(now time.Time, conditions []gardencorev1beta1.Con
 	}
 	t.active = true
 	t.conditions = conditions
-	t.course.Observe(now, conditions)
+	t.course.Observe(look, conditions)
 	for _, condition := range conditions {
 		_, known := t.finished[condition.Type]
 		if condition.Status == gardencorev1beta1.ConditionTrue && !known {
-			t.finished[condition.Type] = now
+			t.finished[condition.Type] = look.Ended
 		}
 	}
 }

@@ -4,6 +4,7 @@
 package observed
 
 import (
+	"fmt"
 	"slices"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -17,47 +18,101 @@ type course struct {
 	conditions []gardencorev1beta1.Condition
 	// aborting is true from the first word of an abort on.
 	aborting bool
-	found    *violations
 }
 
-// checkConditions takes one transition after the other through the table of transitions.
+// checkConditions takes one look after the other through the table of transitions.
 func (m Migration) checkConditions(found *violations) {
-	if len(m.Transitions) == 0 {
-		found.add("nobody has recorded what the conditions said, so that nothing was compared with the model")
-		return
-	}
-	c := &course{found: found}
+	var c course
 	for _, step := range steps.Table() {
 		c.conditions = append(c.conditions, gardencorev1beta1.Condition{Type: step.Condition,
 			Status: gardencorev1beta1.ConditionUnknown, Reason: string(steps.ReasonPending)})
 	}
-	for _, transition := range m.Transitions {
-		c.follow(transition)
+	for rest := m.Transitions; len(rest) > 0; {
+		look := rest[:sameLook(rest)]
+		rest = rest[len(look):]
+		for _, t := range look {
+			checkTimes(t, found)
+		}
+		if after, permitted := c.inSomeOrder(look, map[string]bool{}); permitted {
+			c = after
+			continue
+		}
+		for _, t := range look {
+			var problems []string
+			c, problems = c.follow(t)
+			found.list = append(found.list, problems...)
+		}
 	}
 }
 
-// follow checks one transition and makes it.
-func (c *course) follow(t recording.Transition) {
+// sameLook returns how many of the transitions, from the first on, the same look has shown.
+func sameLook(transitions []recording.Transition) int {
+	for i, t := range transitions {
+		if !t.Seen.Equal(transitions[0].Seen) || t.Seen.IsZero() && i > 0 {
+			return i
+		}
+	}
+	return len(transitions)
+}
+
+// checkTimes checks that a transition says when it was, which everything else is compared with.
+func checkTimes(t recording.Transition, found *violations) {
+	switch {
+	case t.Seen.IsZero():
+		found.add("the recording does not say between which looks condition %s became %s (%s)", t.Condition, t.Status,
+			t.Reason)
+	case t.Time.After(t.Seen):
+		found.add("condition %s says that it became %s (%s) at %s, but was seen so at %s already", t.Condition,
+			t.Status, t.Reason, format(t.Time), format(t.Seen))
+	}
+}
+
+// inSomeOrder follows the transitions in an order in which the model permits all of them, if there is one. tried has
+// the sets of transitions after which none was found: where a migration stands does not depend on their order.
+func (c course) inSomeOrder(transitions []recording.Transition, tried map[string]bool) (course, bool) {
+	if len(transitions) == 0 {
+		return c, true
+	}
+	left := fmt.Sprint(transitions)
+	if tried[left] {
+		return c, false
+	}
+	for i, t := range transitions {
+		after, problems := c.follow(t)
+		if len(problems) > 0 {
+			continue
+		}
+		if end, permitted := after.inSomeOrder(slices.Delete(slices.Clone(transitions), i, i+1), tried); permitted {
+			return end, true
+		}
+	}
+	tried[left] = true
+	return c, false
+}
+
+// follow makes one transition, and returns what the model does not permit of it.
+func (c course) follow(t recording.Transition) (course, []string) {
 	i := steps.Index(t.Condition)
 	if i < 0 {
-		c.found.add("condition %s is that of no step", t.Condition)
-		return
+		return c, []string{fmt.Sprintf("condition %s is that of no step", t.Condition)}
 	}
-	step := steps.Table()[i]
+	step, reason := steps.Table()[i], steps.Reason(t.Reason)
+	found := &violations{}
 	switch {
-	case c.aborting || aborts(steps.Reason(t.Reason)):
-		c.abort(step, t)
-	case steps.Reason(t.Reason) == steps.ReasonAbandoningSource && step.HandsOver &&
-		t.Status == gardencorev1beta1.ConditionUnknown:
+	case c.aborting || aborts(reason):
+		c.abort(step, t, found)
+	case reason == steps.ReasonAbandoningSource && step.HandsOver && t.Status == gardencorev1beta1.ConditionUnknown:
 		// What stands in the last condition before its turn.
 	default:
-		c.step(step, t)
+		c.step(step, t, found)
 	}
-	c.conditions[i].Status, c.conditions[i].Reason = t.Status, t.Reason
+	after := course{conditions: slices.Clone(c.conditions), aborting: c.aborting || aborts(reason)}
+	after.conditions[i].Status, after.conditions[i].Reason = t.Status, t.Reason
+	return after, found.list
 }
 
 // step checks a transition of a migration that takes its course.
-func (c *course) step(step steps.Step, t recording.Transition) {
+func (c course) step(step steps.Step, t recording.Transition, found *violations) {
 	// A condition that was not seen to be Progressing may have been.
 	err := steps.CheckTransition(c.conditions, step, step.Owner, t.Status)
 	if err != nil && t.Status == gardencorev1beta1.ConditionFalse {
@@ -68,17 +123,16 @@ func (c *course) step(step steps.Step, t recording.Transition) {
 		err = steps.CheckTransition(began, step, step.Owner, t.Status)
 	}
 	if err != nil {
-		c.found.add("%v, but it was seen at %s", err, t.Time.UTC().Format(timeFormat))
+		found.add("%v, but it was seen %s", err, seen(t))
 		return
 	}
 	if !permits(step, t.Status, steps.Reason(t.Reason)) {
-		c.found.add("condition %s has no reason %s while it is %s, but it was seen at %s", step, t.Reason, t.Status,
-			t.Time.UTC().Format(timeFormat))
+		found.add("condition %s has no reason %s while it is %s, but it was seen %s", step, t.Reason, t.Status, seen(t))
 	}
 }
 
-// timeFormat is how violations name a time.
-const timeFormat = "15:04:05.000"
+// seen tells when a transition was seen.
+func seen(t recording.Transition) change { return change{since: t.Since, until: t.Seen} }
 
 // permits reports whether the condition of a step may have the status with the reason.
 func permits(step steps.Step, status gardencorev1beta1.ConditionStatus, reason steps.Reason) bool {
@@ -104,23 +158,23 @@ func aborts(reason steps.Reason) bool {
 
 // abort checks a transition of an abort: it begins while the way back is open, and the source ends it when the
 // destination has withdrawn or was abandoned.
-func (c *course) abort(step steps.Step, t recording.Transition) {
+func (c course) abort(step steps.Step, t recording.Transition, found *violations) {
 	if !c.aborting && !steps.Abortable(c.conditions) {
 		current, _ := steps.Current(c.conditions)
-		c.found.add("the migration is aborted (%s says %s) although the current step is %s", step, t.Reason, current)
+		found.add("the migration is aborted (%s says %s, seen %s) although the current step is %s", step, t.Reason,
+			seen(t), current)
 	}
-	c.aborting = true
 	switch {
 	case t.Status == gardencorev1beta1.ConditionTrue:
-		c.found.add("condition %s becomes True in an abort", step)
+		found.add("condition %s becomes True in an abort, seen %s", step, seen(t))
 	case step.Condition == steps.AbortOf(steps.Source).Condition:
 		if steps.Reason(t.Reason) != steps.ReasonAborted {
 			return
 		}
 		if err := steps.CheckAbort(c.conditions, steps.Source); err != nil {
-			c.found.add("%v, but %s says %s", err, step, t.Reason)
+			found.add("%v, but %s says %s, seen %s", err, step, t.Reason, seen(t))
 		}
 	case step.Condition != steps.AbortOf(steps.Destination).Condition && aborts(steps.Reason(t.Reason)):
-		c.found.add("condition %s says %s, but an abort is recorded in others", step, t.Reason)
+		found.add("condition %s says %s, seen %s, but an abort is recorded in others", step, t.Reason, seen(t))
 	}
 }

@@ -16,25 +16,24 @@ import (
 func (m Migration) checkDNS(found *violations) {
 	switches, _ := steps.Get(gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete)
 	left := map[string][]string{}
-	for _, change := range m.DNS {
-		if !slices.Contains([]string{"A", "AAAA", "CNAME"}, change.Type) {
+	for _, record := range m.DNS {
+		if !slices.Contains([]string{"A", "AAAA", "CNAME"}, record.Type) {
 			continue
 		}
-		record := change.Type + " " + change.Name
-		was, is := values(change.Old), values(change.New)
+		name := record.Type + " " + record.Name
+		was, is := values(record.Old), values(record.New)
 		if was == is {
 			continue
 		}
-		at := change.Time.UTC().Format(timeFormat)
 		switch {
 		case is == "":
-			found.add("record %s has lost its values at %s", record, at)
-		case slices.Contains(left[record], is):
-			found.add("record %s goes back to %s at %s", record, is, at)
-		case !m.during(switches, change.Time):
-			found.add("record %s changes to %s at %s, in a step in which none changes", record, is, at)
+			found.add("record %s has lost its values %s", name, at(record.Time))
+		case slices.Contains(left[name], is):
+			found.add("record %s goes back to %s %s", name, is, at(record.Time))
+		case !m.permitted(at(record.Time), switches):
+			found.add("record %s changes to %s %s, in a step in which none changes", name, is, at(record.Time))
 		}
-		left[record] = append(left[record], was)
+		left[name] = append(left[name], was)
 	}
 }
 

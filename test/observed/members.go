@@ -38,6 +38,9 @@ func lookAt(etcd string, members recording.Members) look {
 	return l
 }
 
+// seen is when the members have become those of the list.
+func (l look) seen() change { return change{since: l.Since, until: l.Time} }
+
 // votersOf counts the voters whose names fit.
 func (l look) votersOf(fits func(name string) bool) int {
 	count := 0
@@ -75,7 +78,7 @@ func (m Migration) checkMembers(etcd string, found *violations) {
 		m.checkChange(before, now, found)
 		before = now
 	}
-	if len(m.Steps) == len(steps.Table()) &&
+	if m.finished(steps.Last()) != nil &&
 		(before.votersOf(m.arriving) != voters || len(before.learner) != voters) {
 		found.add("%s ends with other members than the %d voters of %s: %s", before.etcd, voters, m.Destination,
 			names(before))
@@ -104,6 +107,10 @@ func (m Migration) checkLook(now look, found *violations) {
 
 // checkChange looks at what one list has that the one before had not.
 func (m Migration) checkChange(before, now look, found *violations) {
+	if now.Since.IsZero() {
+		found.add("the recording does not say when the members of %s were looked at before %s", now.etcd,
+			format(now.Time))
+	}
 	if before.ClusterID != now.ClusterID {
 		found.add("%s is another cluster: %x instead of %x", now.etcd, now.ClusterID, before.ClusterID)
 	}
@@ -111,13 +118,14 @@ func (m Migration) checkChange(before, now look, found *violations) {
 		name, learner := member.Name, member.Learner
 		was, known := before.learner[name]
 		switch {
+		case m.mayBeReplaced(name, now):
+			// It joins again, and looks may not have shown that it was gone.
 		case !known && m.staying(name):
-			found.add("member %s of the source has joined %s at %s", name, now.etcd, now.Time.UTC().Format(timeFormat))
+			found.add("member %s of the source has joined %s %s", name, now.etcd, now.seen())
 		case !known && !m.mayJoin(now):
-			found.add("member %s has joined %s at %s, in a step in which none joins", name, now.etcd,
-				now.Time.UTC().Format(timeFormat))
+			found.add("member %s has joined %s %s, in a step in which none joins", name, now.etcd, now.seen())
 		case known && learner && !was:
-			found.add("member %s of %s was a voter and has become a learner", name, now.etcd)
+			found.add("member %s of %s was a voter and has become a learner %s", name, now.etcd, now.seen())
 		}
 	}
 	for _, member := range before.Members.Members {
@@ -127,10 +135,23 @@ func (m Migration) checkChange(before, now look, found *violations) {
 	}
 }
 
-// mayJoin reports whether the list was seen in a step in which members join.
+// mayJoin reports whether the new members may have joined in a step in which members join.
 func (m Migration) mayJoin(now look) bool {
 	join, _ := steps.Get(gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined)
-	return m.during(join, now.Time) || m.during(m.moving(), now.Time)
+	move, _ := m.moving()
+	return m.permitted(now.seen(), join, move)
+}
+
+// mayBeReplaced reports whether the member, or one that was added and has not started, may take the place of one that
+// has lost its data.
+func (m Migration) mayBeReplaced(name string, now look) bool {
+	return slices.ContainsFunc(m.Lost, func(loss Loss) bool {
+		of := m.staying
+		if loss.Role == steps.Destination {
+			of = m.arriving
+		}
+		return (of(name) || strings.HasPrefix(name, unstarted)) && !now.Time.Before(loss.At)
+	})
 }
 
 // aborted reports whether a condition has told of an abort.
@@ -142,19 +163,34 @@ func (m Migration) aborted() bool {
 
 // checkLeave looks at a voter that has left.
 func (m Migration) checkLeave(name string, now look, found *violations) {
-	at := now.Time.UTC().Format(timeFormat)
+	move, when := m.moving()
 	switch n := now.votersOf(m.arriving); {
+	case m.mayBeReplaced(name, now):
+		// It has lost its data.
 	case m.aborted() && m.arriving(name):
 		// The destination withdraws.
 	case m.aborted():
-		found.add("voter %s of the source has left %s at %s, in a migration that is aborted", name, now.etcd, at)
+		found.add("voter %s of the source has left %s %s, in a migration that is aborted", name, now.etcd, now.seen())
 	case !m.staying(name):
-		found.add("voter %s of the destination has left %s at %s", name, now.etcd, at)
+		found.add("voter %s of the destination has left %s %s", name, now.etcd, now.seen())
 	case n < voters:
-		found.add("voter %s of the source has left %s at %s, when the destination had %d voters", name, now.etcd, at, n)
-	case !m.during(m.moving(), now.Time):
-		found.add("voter %s has left %s at %s, in a step in which none leaves", name, now.etcd, at)
+		found.add("voter %s of the source has left %s %s, when the destination had %d voters", name, now.etcd,
+			now.seen(), n)
+	case !m.permitted(now.seen(), move):
+		found.add("voter %s has left %s %s, in a step in which none leaves", name, now.etcd, now.seen())
+	case !now.Time.After(m.asked(move, asksForRemoval(move, when))):
+		found.add("voter %s has left %s %s, before the destination had asked for it", name, now.etcd, now.seen())
 	}
+}
+
+// asksForRemoval returns the reason with which the step asks the source to remove its members.
+func asksForRemoval(move steps.Step, when steps.When) steps.Reason {
+	for _, work := range move.Work {
+		if work.When == when && work.By == steps.Source {
+			return work.Asks
+		}
+	}
+	return ""
 }
 
 func names(l look) string {

@@ -6,16 +6,20 @@
 // DNS records may change. What the model does not permit is a violation, whatever came of the migration. It looks at
 // nothing itself.
 //
-// An observer looks again and again, and does not see what comes and goes between two looks. So the rules hold for any
-// part of what happened: they do not ask for an observation, and take two changes in one look for two changes.
+// An observer looks again and again, and a look takes its time, on a busy machine many seconds. So what it sees has
+// happened at some moment between the beginning of the look before and the end of this one, and in any order if one
+// look shows several changes. It is a violation if the model permits it at none of these moments, and in none of these
+// orders. Nothing else is forgiven: a recording that does not say when it was looked is a violation itself. What comes
+// and goes between two looks is not seen, and the rules do not ask for it.
+//
+// The log of the DNS server has the very moment of a change. Who acts in which seed is judged in the same way by
+// pkg/migration/ownership, whose samples have the step in which they began and the one in which they ended.
 package observed
 
 import (
 	"fmt"
 	"slices"
 	"time"
-
-	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/recording"
@@ -27,20 +31,29 @@ type Migration struct {
 	Source, Destination string
 	// Triggered is when the migration was asked for.
 	Triggered time.Time
-	// Steps are the steps that have finished, in their order.
-	Steps []recording.Step
 	// Transitions are what the conditions have said, in the order in which it was seen.
 	Transitions []recording.Transition
 	// Etcd are the member lists of each etcd, each time they changed.
 	Etcd map[string][]recording.Members
-	// DNS are the changes of the shoot's records.
+	// DNS are the changes of the shoot's records, each at its very moment.
 	DNS []recording.RecordChange
+	// Lost are the seeds in which members of etcd have lost their data on purpose.
+	Lost []Loss
+}
+
+// Loss is a fault after which members of a seed have no data any more. etcd-druid replaces them by learners of the same
+// names.
+type Loss struct {
+	// Role tells the seed.
+	Role steps.Role
+	// At is when the fault had struck.
+	At time.Time
 }
 
 // Of returns what a recording has seen.
 func Of(report *recording.Recording, details *recording.Details) Migration {
 	return Migration{
-		Source: report.Source, Destination: report.Destination, Triggered: details.Triggered, Steps: report.Steps,
+		Source: report.Source, Destination: report.Destination, Triggered: details.Triggered,
 		Transitions: details.Transitions, Etcd: details.Etcd, DNS: details.DNSChanges,
 	}
 }
@@ -51,6 +64,9 @@ const maxViolations = 20
 // Violations returns what the model does not permit, one sentence each; nothing if all is permitted. A migration whose
 // conditions nobody has recorded has not been checked, which is one as well.
 func (m Migration) Violations() []string {
+	if len(m.Transitions) == 0 {
+		return []string{"nobody has recorded what the conditions said, so that nothing was compared with the model"}
+	}
 	found := &violations{}
 	m.checkConditions(found)
 	for _, role := range []string{"main", "events"} {
@@ -71,62 +87,19 @@ func (v *violations) add(format string, args ...any) {
 	v.list = append(v.list, fmt.Sprintf(format, args...))
 }
 
-// tolerance is how much a change may seem to be outside of its step: conditions have times of whole seconds, and
-// members are seen a while after they have come or gone.
-const tolerance = 10 * time.Second
-
-// during reports whether the step was the current one at the time, as far as steps were seen to end: it begins when the
-// one before it has ended. A step of which no end was seen has not ended.
-func (m Migration) during(step steps.Step, at time.Time) bool {
-	ends, i := m.ends(), steps.Index(step.Condition)
-	if i < 0 || i > len(ends) {
-		return false
-	}
-	begin := m.Triggered
-	if i > 0 {
-		begin = ends[i-1]
-	}
-	return !at.Before(begin.Add(-tolerance)) && (i == len(ends) || !at.After(ends[i].Add(tolerance)))
-}
-
-// ends returns when the steps that have finished did so, in their order: when the condition became True, as the agent
-// has written it. Where that was not recorded, it is when the demo has seen it, which may be much later if the garden
-// does not answer.
-func (m Migration) ends() []time.Time {
-	var ends []time.Time
-	seen := m.Triggered
-	for i, step := range steps.Table() {
-		if i < len(m.Steps) {
-			seen = seen.Add(time.Duration(m.Steps[i].Seconds * float64(time.Second)))
-		}
-		written := slices.IndexFunc(m.Transitions, func(t recording.Transition) bool {
-			return t.Condition == step.Condition && t.Status == gardencorev1beta1.ConditionTrue
-		})
-		switch {
-		case written >= 0:
-			ends = append(ends, m.Transitions[written].Time)
-		case i < len(m.Steps):
-			ends = append(ends, seen)
-		default:
-			return ends
-		}
-	}
-	return ends
-}
-
-// moving returns the step in which the members of the destination replace those of the source: an earlier one if its
-// condition has told so.
-func (m Migration) moving() steps.Step {
+// moving returns the step in which the members of the destination replace those of the source, and when in it: in an
+// earlier one if its condition has told so.
+func (m Migration) moving() (steps.Step, steps.When) {
 	var last steps.Step
 	for _, step := range steps.Table() {
 		if step.Has(steps.UnlessForced) {
 			last = step
 		}
 		if step.Has(steps.WhenForced) && m.said(step, steps.WhenForced) {
-			return step
+			return step, steps.WhenForced
 		}
 	}
-	return last
+	return last, steps.UnlessForced
 }
 
 // said reports whether the condition of the step has told that such a part of it is done.

@@ -12,8 +12,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
-// Straight returns what the conditions say in a migration that nothing disturbs, a second apart, for the specs of what
-// is made of it.
+// Straight returns what the conditions say in a migration that nothing disturbs, a second apart and each seen at once,
+// for the specs of what is made of it.
 func Straight(begin time.Time) []recording.Transition {
 	var transitions []recording.Transition
 	for _, step := range steps.Table() {
@@ -22,7 +22,7 @@ func Straight(begin time.Time) []recording.Transition {
 			reason steps.Reason
 		}{{gardencorev1beta1.ConditionProgressing, steps.ReasonStarted}, {step.Finish.Status, step.Finish.Reason}} {
 			transitions = append(transitions, recording.Transition{Time: begin, Condition: step.Condition,
-				Status: said.status, Reason: string(said.reason)})
+				Status: said.status, Reason: string(said.reason), Since: begin.Add(-time.Second), Seen: begin})
 			begin = begin.Add(time.Second)
 		}
 	}

@@ -54,6 +54,11 @@ type fleetingFault struct {
 
 func (f *fleetingFault) InForce(context.Context, *fault.Targets) (bool, error) { return f.inForce, nil }
 
+// losingFault is one that costs members of the source their data.
+type losingFault struct{ testFault }
+
+func (f *losingFault) LosesMembers() steps.Role { return steps.Source }
+
 // migrating returns a shoot whose current step is the given one, with the given reason of its condition. Reasons of
 // holds and Pending stand for a step that has not begun. With no step left the migration is over.
 func migrating(current int, reason steps.Reason) *gardencorev1beta1.Shoot {

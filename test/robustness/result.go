@@ -12,6 +12,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/driver"
+	"github.com/livecpm/livecpm/test/observed"
+	"github.com/livecpm/livecpm/test/robustness/fault"
 	"github.com/livecpm/livecpm/test/robustness/history"
 )
 
@@ -103,7 +105,7 @@ func (r *Result) Err() error {
 
 // judge fills in problems and cells. end is when the load ended.
 func (r *Result) judge(strikes []*strike, end time.Time, errs ...error) {
-	r.Problems = r.problems(errs...)
+	r.Problems = append(r.problems(errs...), r.violations(strikes)...)
 	lost := int64(0)
 	for _, etcd := range r.Report.Etcd {
 		lost += etcd.AcknowledgedWritesLost
@@ -143,6 +145,17 @@ func (r *Result) judge(strikes []*strike, end time.Time, errs ...error) {
 		}
 		r.Cells = append(r.Cells, result)
 	}
+}
+
+// violations says what the model of the steps does not permit. What a fault does to the members of an etcd is no step.
+func (r *Result) violations(strikes []*strike) []string {
+	migration := observed.Of(&r.Report.Recording, &r.Report.Details)
+	for _, s := range strikes {
+		if loss, ok := s.fault.(fault.MemberLoss); ok && !s.injected.IsZero() {
+			migration.Lost = append(migration.Lost, observed.Loss{Role: loss.LosesMembers(), At: s.injected})
+		}
+	}
+	return migration.Violations()
 }
 
 // unreported returns the results of a migration of which no report could be made. They have failed, whatever else may

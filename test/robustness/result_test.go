@@ -6,6 +6,7 @@ package robustness_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -19,6 +20,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/driver"
+	"github.com/livecpm/livecpm/test/observed"
 	"github.com/livecpm/livecpm/test/robustness"
 	"github.com/livecpm/livecpm/test/robustness/fault"
 	"github.com/livecpm/livecpm/test/robustness/history"
@@ -61,6 +63,7 @@ var _ = Describe("Result", func() {
 				}}},
 			}},
 		}
+		result.Report.Details.Transitions = observed.Straight(begin)
 	})
 
 	// judge lets the faults strike at seconds 10, 20 and 30 and judges what the result holds.
@@ -68,8 +71,9 @@ var _ = Describe("Result", func() {
 		GinkgoHelper()
 		clock := clocktesting.NewFakeClock(begin)
 		d, err := robustness.NewDirector(cells, robustness.Stage{
-			Faults: []fault.Fault{kill, &testFault{name: "stop", notes: &notes}},
-			Clock:  clock, LastAcknowledged: func() time.Time { return clock.Now().Add(time.Second) },
+			Faults: []fault.Fault{kill, &testFault{name: "stop", notes: &notes},
+				&losingFault{testFault{name: "lose", notes: &notes}}},
+			Clock: clock, LastAcknowledged: func() time.Time { return clock.Now().Add(time.Second) },
 			Pause: func(context.Context, gardencorev1beta1.ConditionType) error { return nil },
 		})
 		Expect(err).NotTo(HaveOccurred())
@@ -225,6 +229,9 @@ var _ = Describe("Result", func() {
 			r.Report.Etcd["main"] = driver.EtcdReport{Voters: []int{3}, ClusterIDUnchanged: true,
 				AcknowledgedWritesLost: 2}
 		}, "2 acknowledged writes of etcd-main are lost"),
+		Entry("that does not follow the model", func(r *robustness.Result) {
+			r.Report.Details.Transitions[1].Reason = "Dancing"
+		}, "condition SourceEtcdPreparedForPeerJoin has no reason Dancing while it is True"),
 		Entry("with another cluster", func(r *robustness.Result) {
 			r.Report.Etcd["events"] = driver.EtcdReport{Voters: []int{3}}
 		}, "the cluster ID of etcd-events changed"),
@@ -243,6 +250,29 @@ var _ = Describe("Result", func() {
 			r.Report.Details.LeftInSource = []string{"pod x"}
 		}, "1 objects are left in the source seed"),
 	)
+
+	It("should let members join again that a fault has deprived of their data, and none before", func(ctx SpecContext) {
+		member := func(seed string, number int) recording.Member {
+			return recording.Member{Name: fmt.Sprintf("%s-etcd-main-%d", seed, number)}
+		}
+		three := []recording.Member{member("seed-a", 0), member("seed-a", 1), member("seed-a", 2)}
+		list := func(second int, members ...recording.Member) recording.Members {
+			return recording.Members{Time: at(second), Since: at(second - 1), ClusterID: 7, Members: members}
+		}
+		cells = []robustness.Cell{cell("lose", 1, fault.Boundary), cell("kill", 2, fault.Boundary),
+			cell("kill", 3, fault.Boundary)}
+		result.Report.Details.Transitions = result.Report.Details.Transitions[:2]
+		result.Report.Details.Etcd = map[string][]recording.Members{"main": {list(0, three...),
+			list(11, three[:2]...),
+			list(12, append(three[:2:2], recording.Member{Name: "unstarted-a", Learner: true})...), list(13, three...)}}
+		judge(ctx)
+		Expect(result.Err()).NotTo(HaveOccurred())
+
+		result.Report.Details.Etcd["main"][1].Time = at(9)
+		result.Cells = nil
+		judge(ctx)
+		Expect(result.Err()).To(MatchError(ContainSubstring("voter seed-a-etcd-main-2 of the source has left")))
+	})
 
 	It("should fail all cells of a migration that met an error", func(ctx SpecContext) {
 		judge(ctx, nil, errors.New("the migration is not complete"))

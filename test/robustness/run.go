@@ -287,9 +287,9 @@ func (r *run) complete(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
 	var last error
-	if err := r.target.Follow(ctx, retryInterval, func(shoot *gardencorev1beta1.Shoot, err error) bool {
-		if last = err; err == nil {
-			last = completed(shoot, r.destination)
+	if err := r.target.Follow(ctx, retryInterval, func(sight driver.Sight) bool {
+		if last = sight.Err; last == nil {
+			last = completed(sight.Shoot, r.destination)
 		}
 		return last == nil
 	}); err != nil {

@@ -60,7 +60,7 @@ type Seen struct {
 func (f *Follower) Observe(look Look) Seen {
 	now := look.Now.Time
 	out := Seen{Look: look, Migration: view.Summary(look.ControlPlane)}
-	f.course.Observe(now, steps.Conditions(look.Shoot))
+	f.course.Observe(recording.LookAt(now), steps.Conditions(look.Shoot))
 	f.observeMembers(look.Seeds, now)
 	if look.Probe != nil {
 		f.probe = look.Probe

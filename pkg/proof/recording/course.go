@@ -23,18 +23,33 @@ type Transition struct {
 	// Status and Reason are what it says from then on.
 	Status gardencorev1beta1.ConditionStatus `json:"status"`
 	Reason string                            `json:"reason"`
+	// Since is when the last look began that has not shown it, and Seen when the first one had ended that has: the
+	// condition has changed between the two. Since is zero if no look came before. Both are zero in recordings from
+	// before 2026-11-28, and in what comes from events.
+	Since time.Time `json:"since,omitzero"`
+	Seen  time.Time `json:"seen,omitzero"`
 }
+
+// Look is when somebody has looked at something. What was seen is what was there at one moment of it.
+type Look struct {
+	// Began is before the first request, Ended after the last answer.
+	Began, Ended time.Time
+}
+
+// LookAt returns a look that takes no time.
+func LookAt(now time.Time) Look { return Look{Began: now, Ended: now} }
 
 // Course follows the conditions of a live migration, which show their last reason only. It has to see them again and
 // again, and knows nothing of what came and went between two looks. The zero value is ready.
 type Course struct {
 	last        []gardencorev1beta1.Condition
+	looked      time.Time // when the last look began
 	transitions []Transition
 }
 
-// Observe takes the conditions that the shoot has now. When those of another migration have taken their place, the
+// Observe takes the conditions that the look has shown. When those of another migration have taken their place, the
 // course begins again.
-func (c *Course) Observe(now time.Time, conditions []gardencorev1beta1.Condition) {
+func (c *Course) Observe(look Look, conditions []gardencorev1beta1.Condition) {
 	for _, condition := range conditions {
 		before := v1beta1helper.GetCondition(c.last, condition.Type)
 		if before != nil && before.Status != gardencorev1beta1.ConditionUnknown &&
@@ -48,9 +63,11 @@ func (c *Course) Observe(now time.Time, conditions []gardencorev1beta1.Condition
 			condition.Reason == reasonPending {
 			continue
 		}
-		c.transitions = append(c.transitions, TransitionTo(condition, now))
+		transition := TransitionTo(condition, look.Ended)
+		transition.Since, transition.Seen = c.looked, look.Ended
+		c.transitions = append(c.transitions, transition)
 	}
-	c.last = slices.Clone(conditions)
+	c.last, c.looked = slices.Clone(conditions), look.Began
 }
 
 // Transitions returns what has been seen, in the order in which it was.

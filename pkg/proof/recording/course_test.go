@@ -35,24 +35,41 @@ var _ = Describe("Course", func() {
 		Expect(course.Transitions()).To(BeEmpty())
 		one := condition("One", "Progressing", "Started", 1)
 		two := condition("Two", "Unknown", "Pending", 0)
-		course.Observe(at(2).Time, []gardencorev1beta1.Condition{one, two})
-		course.Observe(at(3).Time, []gardencorev1beta1.Condition{one, two})
+		course.Observe(recording.LookAt(at(2).Time), []gardencorev1beta1.Condition{one, two})
+		course.Observe(recording.LookAt(at(3).Time), []gardencorev1beta1.Condition{one, two})
 		one.Message, one.LastUpdateTime = "a message alone", at(4)
-		course.Observe(at(4).Time, []gardencorev1beta1.Condition{one, two})
-		course.Observe(at(9).Time, []gardencorev1beta1.Condition{condition("One", "Progressing", "Working", 8), two})
+		course.Observe(recording.LookAt(at(4).Time), []gardencorev1beta1.Condition{one, two})
+		one = condition("One", "Progressing", "Working", 8)
+		course.Observe(recording.LookAt(at(9).Time), []gardencorev1beta1.Condition{one, two})
 		done := condition("One", "True", "Completed", 10)
 		done.LastUpdateTime = at(60) // a sign of life
-		course.Observe(at(61).Time, []gardencorev1beta1.Condition{done, condition("Two", "Unknown", "Paused", 11)})
-		course.Observe(at(62).Time, []gardencorev1beta1.Condition{done, condition("Two", "Progressing", "Started", 12)})
+		two = condition("Two", "Unknown", "Paused", 11)
+		course.Observe(recording.LookAt(at(61).Time), []gardencorev1beta1.Condition{done, two})
+		two = condition("Two", "Progressing", "Started", 12)
+		course.Observe(recording.LookAt(at(62).Time), []gardencorev1beta1.Condition{done, two})
 		Expect(told(course)).To(HaveExactElements("1s One Started", "8s One Working", "10s One Completed",
 			"11s Two Paused", "12s Two Started"))
 	})
 
+	It("should tell between which looks a condition has changed", func() {
+		course := &recording.Course{}
+		look := func(began, ended int) recording.Look {
+			return recording.Look{Began: at(began).Time, Ended: at(ended).Time}
+		}
+		course.Observe(look(1, 2), []gardencorev1beta1.Condition{condition("One", "Progressing", "Started", 1)})
+		course.Observe(look(3, 9), []gardencorev1beta1.Condition{condition("One", "Progressing", "Started", 1)})
+		course.Observe(look(10, 14), []gardencorev1beta1.Condition{condition("One", "True", "Completed", 8)})
+		Expect(course.Transitions()).To(HaveExactElements(
+			And(HaveField("Since", time.Time{}), HaveField("Seen", at(2).Time)),
+			And(HaveField("Since", at(3).Time), HaveField("Seen", at(14).Time), HaveField("Time", at(8).Time))))
+	})
+
 	It("should begin again with another migration", func() {
 		course := &recording.Course{}
-		course.Observe(begin, []gardencorev1beta1.Condition{condition("One", "True", "Completed", 0)})
-		course.Observe(begin, []gardencorev1beta1.Condition{condition("One", "Unknown", "Pending", 5)})
-		course.Observe(begin, []gardencorev1beta1.Condition{condition("One", "Progressing", "Started", 6)})
+		look := recording.LookAt(begin)
+		course.Observe(look, []gardencorev1beta1.Condition{condition("One", "True", "Completed", 0)})
+		course.Observe(look, []gardencorev1beta1.Condition{condition("One", "Unknown", "Pending", 5)})
+		course.Observe(look, []gardencorev1beta1.Condition{condition("One", "Progressing", "Started", 6)})
 		Expect(told(course)).To(HaveExactElements("6s One Started"))
 	})
 

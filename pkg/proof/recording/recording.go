@@ -108,7 +108,10 @@ type Details struct {
 
 // Members is a member list that differs from the one before.
 type Members struct {
+	// Time is when the list had been read. Since is when the last look began that has shown the one before: the members
+	// have changed between the two. Since is zero in the first list, and in recordings from before 2026-11-28.
 	Time      time.Time `json:"time"`
+	Since     time.Time `json:"since,omitzero"`
 	ClusterID uint64    `json:"clusterID"`
 	Voters    int       `json:"voters"`
 	Members   []Member  `json:"members"`

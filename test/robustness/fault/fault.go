@@ -50,6 +50,13 @@ type Fleeting interface {
 	InForce(ctx context.Context, targets *Targets) (bool, error)
 }
 
+// MemberLoss is a fault after which members of etcd have lost their data, and are replaced by others of their names.
+type MemberLoss interface {
+	Fault
+	// LosesMembers tells in which seed.
+	LosesMembers() steps.Role
+}
+
 // Course is how a fault continues after it has struck.
 type Course struct {
 	// Lasts is how long the fault is in force. Zero stands for faults that need no healing.

@@ -280,6 +280,9 @@ type nodeLoss struct {
 	role steps.Role
 }
 
+// LosesMembers implements MemberLoss.
+func (f *nodeLoss) LosesMembers() steps.Role { return f.role }
+
 // Inject switches the node off.
 func (f *nodeLoss) Inject(ctx context.Context, targets *Targets) error {
 	return targets.on([]steps.Role{f.role}, func(seed Seed) error {
