@@ -107,9 +107,9 @@ func (j *Joint) look(
 	}
 	group.Wait()
 
-	seen := Observation{ClusterID: list.ClusterID, Raw: map[uint64]etcdclient.Member{},
-		Statuses: map[uint64]etcdclient.Status{}, Problems: map[uint64]string{},
-		Late: map[uint64]error{}}
+	seen := Observation{ClusterID: list.ClusterID, Members: make(quorum.Set, 0, len(list.Members)),
+		Raw: map[uint64]etcdclient.Member{}, Statuses: map[uint64]etcdclient.Status{},
+		Problems: map[uint64]string{}, Late: map[uint64]error{}}
 	leader := look.Leader()
 	for _, member := range look.Members {
 		seen.Raw[member.ID] = member.Member

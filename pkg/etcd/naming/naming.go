@@ -8,6 +8,8 @@ package naming
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 
@@ -44,7 +46,7 @@ func EtcdName(etcdRole string) string { return "etcd-" + etcdRole }
 
 // PodName returns the name of a member's pod. It is the same in both seeds.
 func PodName(etcdRole string, ordinal int) string {
-	return fmt.Sprintf("%s-%d", EtcdName(etcdRole), ordinal)
+	return EtcdName(etcdRole) + "-" + strconv.Itoa(ordinal)
 }
 
 // MemberName returns the name that a member has in the member list: the prefix that its Etcd has
@@ -61,9 +63,16 @@ func MemberName(prefix, etcdRole string, ordinal int) string {
 // OrdinalOf returns the ordinal of the member with the name, and whether it is a member of the etcd with the role whose
 // names have the prefix.
 func OrdinalOf(name, prefix, etcdRole string) (int, bool) {
-	for ordinal := range MembersPerSeed {
-		if name == MemberName(prefix, etcdRole, ordinal) {
-			return ordinal, true
+	// The names are not built and compared: every look at a list asks this of each member, for each prefix.
+	suffix, found := name, true
+	if prefix != "" {
+		suffix, found = strings.CutPrefix(name, prefix+"-")
+	}
+	if suffix, named := strings.CutPrefix(suffix, EtcdName(etcdRole)+"-"); found && named {
+		for ordinal := range MembersPerSeed {
+			if suffix == strconv.Itoa(ordinal) {
+				return ordinal, true
+			}
 		}
 	}
 	return -1, false

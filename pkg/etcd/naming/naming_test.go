@@ -40,6 +40,10 @@ var _ = Describe("Naming", func() {
 		Entry("with another prefix", "seed-b-etcd-main-2", "seed-a", "main", -1),
 		Entry("of the other etcd", "etcd-events-0", "", "main", -1),
 		Entry("of a fourth member", "etcd-main-3", "", "main", -1),
+		Entry("with a number in other digits", "etcd-main-01", "", "main", -1),
+		Entry("with a sign", "etcd-main-+1", "", "main", -1),
+		Entry("with something behind the number", "etcd-main-1-0", "", "main", -1),
+		Entry("with two prefixes", "seed-a-seed-a-etcd-main-1", "seed-a", "main", -1),
 		Entry("that has not started", "", "", "main", -1),
 	)
 

@@ -83,6 +83,9 @@ func (s Set) Filter(keep func(Member) bool) Set {
 	var out Set
 	for _, m := range s {
 		if keep(m) {
+			if out == nil {
+				out = make(Set, 0, len(s))
+			}
 			out = append(out, m)
 		}
 	}
