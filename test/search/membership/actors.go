@@ -20,19 +20,19 @@ import (
 	"github.com/livecpm/livecpm/pkg/etcd/client/fake"
 )
 
-// seedMoves returns what etcd-druid does. It applies the specification of an Etcd when it is asked to, and it puts back
+// seedMoves adds what etcd-druid does. It applies the specification of an Etcd when it is asked to, and it puts back
 // the pods that somebody else has taken away, unless it is suspended (v0.38.1,
 // internal/component/statefulset).
-func (w *World) seedMoves(s side, e etcd) []move {
+func (w *World) seedMoves(out []move, s side, e etcd) []move {
 	druid, statefulSet := w.etcdAt(s, e), w.statefulSet(s, e)
 	if metav1.HasAnnotation(druid.ObjectMeta, druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation) {
-		return nil
+		return out
 	}
 	if !druidcorev1alpha1.HasReconcileOperationAnnotation(druid.ObjectMeta) &&
 		*statefulSet.Spec.Replicas == druid.Spec.Replicas {
-		return nil
+		return out
 	}
-	return []move{happens(fmt.Sprintf("%s, %s: etcd-druid applies the specification", e, s), func(w *World) {
+	return append(out, happens(fmt.Sprintf("%s, %s: etcd-druid applies the specification", e, s), func(w *World) {
 		applied, changed := druid.DeepCopy(), statefulSet.DeepCopy()
 		druidcorev1alpha1.RemoveOperationAnnotation(applied.ObjectMeta)
 		changed.Spec.Replicas = &applied.Spec.Replicas
@@ -41,41 +41,95 @@ func (w *World) seedMoves(s side, e etcd) []move {
 		changed.Spec.Template.Labels = map[string]string{templateLabel: revisions[applied.Spec.Replicas == members]}
 		w.put(s, applied)
 		w.put(s, changed)
-	})}
+	}))
 }
 
-// podMoves returns what the controller of StatefulSets and the kubelet do to a pod. The policy of etcd-druid's
+// placeMoves are what may happen at a place. They are the same in every state, and made once: most of the time of a
+// search is spent on what may happen now.
+type placeMoves struct {
+	made, givenUp, replaced, ended        move
+	prepared, started, caughtUp, promoted move
+	crashes, losesVolume, losesItsNode    move
+}
+
+var movesAt [2][2][members]placeMoves
+
+func newPlaceMoves(p place) placeMoves {
+	name := namesOf[p.etcd][p.side][p.ordinal].action
+	giveUp := func(w *World) { w.endPod(p, defaultGrace) }
+	out := placeMoves{
+		made:     happens(name+": the StatefulSet makes the pod", func(w *World) { w.makePod(p) }),
+		givenUp:  happens(name+": the StatefulSet gives the pod up", giveUp),
+		replaced: happens(name+": the StatefulSet replaces the pod", giveUp),
+		ended:    happens(name+": the kubelet ends the pod", func(w *World) { w.removePod(p) }),
+		prepared: happens(name+": the sidecar prepares the member", func(w *World) { w.prepare(p) }),
+		started:  happens(name+": etcd starts", func(w *World) { w.begin(p) }),
+		caughtUp: happens(name+": the member catches up", func(w *World) {
+			w.own(p.etcd).CatchUp(w.at(p).volume)
+		}),
+		promoted: happens(name+": the sidecar promotes the member", func(w *World) {
+			_ = w.own(p.etcd).From(p.side.zone()).Promote(context.Background(), w.at(p).volume)
+		}),
+		crashes: fault(name+": etcd crashes", func(w *World) {
+			w.used.crashes++
+			w.stop(p)
+		}),
+		losesVolume: fault(name+": the volume is lost", func(w *World) {
+			w.used.volumes++
+			w.stop(p)
+			w.at(p).volume = 0
+		}),
+		losesItsNode: fault(name+": the node is lost with the volume", func(w *World) {
+			w.used.nodes++
+			w.stop(p)
+			m := w.at(p)
+			m.lost, m.volume = true, 0
+		}),
+	}
+	out.promoted.optional = true
+	return out
+}
+
+// podMoves adds what the controller of StatefulSets and the kubelet do to a pod. The policy of etcd-druid's
 // StatefulSets is parallel: pods come and go in any order, but for a new template, with which they are replaced one by
 // one, from the highest ordinal down to the partition, when all others are ready.
-func (w *World) podMoves(p place) []move {
+func (w *World) podMoves(out []move, p place) []move {
 	var (
 		m           = w.at(p)
 		statefulSet = w.statefulSet(p.side, p.etcd)
 		wanted      = p.ordinal < int(*statefulSet.Spec.Replicas)
-		name        = namesOf[p.etcd][p.side][p.ordinal].action
-		newest      = statefulSet.Spec.Template.Labels[templateLabel] == revisions[true]
-		out         []move
+		known       = &movesAt[p.etcd][p.side][p.ordinal]
 	)
-	giveUp := func(w *World) { w.endPod(p, defaultGrace) }
 	switch {
 	case wanted && !m.exists && !m.lost:
-		out = append(out, happens(name+": the StatefulSet makes the pod", func(w *World) {
-			m := w.at(p)
-			m.exists, m.newest, m.uid, m.process = true, newest, w.nextUID(), stopped
-		}))
+		out = append(out, known.made)
 	case !wanted && m.exists && !m.deleting:
-		out = append(out, happens(name+": the StatefulSet gives the pod up", giveUp))
-	case m.exists && m.newest != newest && w.mayReplace(p, statefulSet):
-		out = append(out, happens(name+": the StatefulSet replaces the pod", giveUp))
+		out = append(out, known.givenUp)
+	case m.exists && m.newest != hasNewest(statefulSet) && w.mayReplace(p, statefulSet):
+		out = append(out, known.replaced)
 	}
 	if m.exists && m.deleting && !m.lost {
-		out = append(out, happens(name+": the kubelet ends the pod", func(w *World) {
-			w.stop(p)
-			m := w.at(p)
-			*m = memberAt{lease: m.lease, volume: m.volume}
-		}))
+		out = append(out, known.ended)
 	}
 	return out
+}
+
+// hasNewest reports whether the StatefulSet has the newest template.
+func hasNewest(statefulSet *appsv1.StatefulSet) bool {
+	return statefulSet.Spec.Template.Labels[templateLabel] == revisions[true]
+}
+
+// makePod makes a pod of the template that the StatefulSet has.
+func (w *World) makePod(p place) {
+	m := w.at(p)
+	m.exists, m.newest, m.uid, m.process = true, hasNewest(w.statefulSet(p.side, p.etcd)), w.nextUID(), stopped
+}
+
+// removePod takes a pod away.
+func (w *World) removePod(p place) {
+	w.stop(p)
+	m := w.at(p)
+	*m = memberAt{lease: m.lease, volume: m.volume}
 }
 
 // mayReplace reports whether it is the pod's turn to get a new template.
@@ -84,7 +138,7 @@ func (w *World) mayReplace(p place, statefulSet *appsv1.StatefulSet) bool {
 		p.ordinal < int(ptr.Deref(update.Partition, 0)) {
 		return false
 	}
-	newest := statefulSet.Spec.Template.Labels[templateLabel] == revisions[true]
+	newest := hasNewest(statefulSet)
 	for ordinal := range int(*statefulSet.Spec.Replicas) {
 		other := place{p.etcd, p.side, ordinal}
 		if w.at(other).deleting || ordinal != p.ordinal && !w.ready(other) ||
@@ -123,67 +177,41 @@ func (w *World) stop(p place) {
 	m.process = stopped
 }
 
-// memberMoves returns what the containers of a member do, and what may become of them.
-func (w *World) memberMoves(p place) []move {
-	var (
-		m    = w.at(p)
-		name = namesOf[p.etcd][p.side][p.ordinal].action
-		out  []move
-	)
+// memberMoves adds what the containers of a member do, and what may become of them.
+func (w *World) memberMoves(out []move, p place) []move {
+	m, known := w.at(p), &movesAt[p.etcd][p.side][p.ordinal]
 	if m.exists && !m.lost && !m.deleting {
 		switch m.process {
 		case stopped:
-			out = append(out, happens(name+": the sidecar prepares the member", func(w *World) { w.prepare(p) }))
+			out = append(out, known.prepared)
 		case prepared:
-			out = append(out, happens(name+": etcd starts", func(w *World) { w.begin(p) }))
+			out = append(out, known.started)
 		}
 	}
 	if member, ok := w.memberAt(p); ok && m.process == running && member.Connected && w.led(p.etcd) {
 		if member.Learner && !member.Synced || member.Behind > 0 {
-			out = append(out, happens(name+": the member catches up", func(w *World) {
-				w.own(p.etcd).CatchUp(w.at(p).volume)
-			}))
+			out = append(out, known.caughtUp)
 		}
 		if member.Learner && member.Synced && !m.deleting {
-			promotion := happens(name+": the sidecar promotes the member", func(w *World) {
-				_ = w.own(p.etcd).From(p.side.zone()).Promote(context.Background(), w.at(p).volume)
-			})
-			promotion.optional = true
-			out = append(out, promotion)
+			out = append(out, known.promoted)
 		}
 	}
-	return append(out, w.memberFaults(p)...)
+	return w.memberFaults(out, p)
 }
 
-func (w *World) memberFaults(p place) []move {
-	var (
-		m    = w.at(p)
-		name = namesOf[p.etcd][p.side][p.ordinal].action
-		out  []move
-	)
+func (w *World) memberFaults(out []move, p place) []move {
+	m, known := w.at(p), &movesAt[p.etcd][p.side][p.ordinal]
 	if m.process == running && w.used.crashes < w.model.Crashes {
-		out = append(out, fault(name+": etcd crashes", func(w *World) {
-			w.used.crashes++
-			w.stop(p)
-		}))
+		out = append(out, known.crashes)
 	}
 	if m.lost || m.volume == 0 || w.used.losses() >= w.model.Losses {
 		return out
 	}
 	if _, listed := w.memberAt(p); listed && w.used.volumes < w.model.Volumes {
-		out = append(out, fault(name+": the volume is lost", func(w *World) {
-			w.used.volumes++
-			w.stop(p)
-			w.at(p).volume = 0
-		}))
+		out = append(out, known.losesVolume)
 	}
 	if m.exists && w.used.nodes < w.model.Nodes {
-		out = append(out, fault(name+": the node is lost with the volume", func(w *World) {
-			w.used.nodes++
-			w.stop(p)
-			m := w.at(p)
-			m.lost, m.volume = true, 0
-		}))
+		out = append(out, known.losesItsNode)
 	}
 	return out
 }

@@ -57,14 +57,13 @@ func (w *World) remembers(s side) bool {
 		s == destination && (w.entered || w.joined != [2]bool{} || w.withdrawn != [2]bool{})
 }
 
-// agentMoves returns the moves of both agents in one etcd.
-func (w *World) agentMoves(e etcd) []move {
-	var out []move
+// agentMoves adds the moves of both agents in one etcd.
+func (w *World) agentMoves(out []move, e etcd) []move {
 	if w.destinationActs(e) {
-		out = append(out, w.agentMove(destination, e, (*World).moveDestination)...)
+		out = w.agentMove(out, destination, e)
 	}
 	if w.phase == moving && w.asked {
-		out = append(out, w.agentMove(source, e, (*World).moveSource)...)
+		out = w.agentMove(out, source, e)
 	}
 	return out
 }
@@ -72,12 +71,35 @@ func (w *World) agentMoves(e etcd) []move {
 // killsAfter are the writes of a move after which an agent may be killed.
 const killsAfter = 3
 
-// agentMove returns the move of an agent, and the same with the agent killed after any of its writes.
-func (w *World) agentMove(s side, e etcd, do func(w *World, j *joint.Joint, e etcd)) []move {
+// agentMove adds the move of an agent, and the same with the agent killed after any of its writes.
+func (w *World) agentMove(out []move, s side, e etcd) []move {
+	known := agentMovesOf[e][s]
+	if w.used.restarts >= w.model.Restarts {
+		known = known[:1]
+	}
+	return append(out, known...)
+}
+
+// agentMovesOf are the moves of an agent in an etcd. They are the same in every state.
+var agentMovesOf [2][2][]move
+
+func init() {
+	for e := range etcd(2) {
+		for s := range side(2) {
+			agentMovesOf[e][s] = newAgentMoves(s, e)
+		}
+	}
+}
+
+func newAgentMoves(s side, e etcd) []move {
 	name := fmt.Sprintf("%s: the agent of the %s moves", e, s)
 	act := func(w *World) {
 		j := w.joint(s)
-		do(w, j, e)
+		if s == destination {
+			w.moveDestination(j, e)
+		} else {
+			w.moveSource(j, e)
+		}
 		w.memory[s] = j.Memory()
 		if w.killed {
 			w.asks = ""
@@ -85,9 +107,6 @@ func (w *World) agentMove(s side, e etcd, do func(w *World, j *joint.Joint, e et
 		}
 	}
 	out := []move{happens(name, act)}
-	if w.used.restarts >= w.model.Restarts {
-		return out
-	}
 	for writes := range killsAfter {
 		out = append(out, fault(fmt.Sprintf("%s, and is killed after %d writes", name, writes+1), func(w *World) {
 			w.killAfter = writes + 1

@@ -4,8 +4,6 @@
 package membership
 
 import (
-	"fmt"
-
 	"github.com/livecpm/livecpm/test/search"
 )
 
@@ -38,35 +36,36 @@ func (w *World) moves() []move {
 	return w.known
 }
 
+// usual is room for as many moves as there are in most states.
+const usual = 64
+
 func (w *World) findMoves() []move {
-	out := w.movesOf(etcdMain)
+	out := w.movesOf(make([]move, 0, usual), etcdMain)
 	if w.model.Both {
-		out = append(out, w.movesOf(etcdEvents)...)
+		out = w.movesOf(out, etcdEvents)
 	}
-	out = append(out, w.movesOfAll()...)
-	return out
+	return w.movesOfAll(out)
 }
 
-// movesOf returns what may happen in one of the etcds.
-func (w *World) movesOf(e etcd) []move {
-	out := w.agentMoves(e)
+// movesOf adds what may happen in one of the etcds. So do the methods that it calls.
+func (w *World) movesOf(out []move, e etcd) []move {
+	out = w.agentMoves(out, e)
 	for s := range side(2) {
-		out = append(out, w.seedMoves(s, e)...)
+		out = w.seedMoves(out, s, e)
 		for ordinal := range members {
 			p := place{e, s, ordinal}
-			out = append(out, w.podMoves(p)...)
-			out = append(out, w.memberMoves(p)...)
+			out = w.podMoves(out, p)
+			out = w.memberMoves(out, p)
 		}
 	}
-	return append(out, w.clusterMoves(e)...)
+	return w.clusterMoves(out, e)
 }
 
 // timePasses is the event after which all patience is over.
 const timePasses = "time passes"
 
-// movesOfAll returns what may happen to more than one etcd.
-func (w *World) movesOfAll() []move {
-	var out []move
+// movesOfAll adds what may happen to more than one etcd.
+func (w *World) movesOfAll(out []move) []move {
 	switch w.phase {
 	case five:
 		out = append(out, happens("step 6 begins", func(w *World) {
@@ -88,7 +87,7 @@ func (w *World) movesOfAll() []move {
 	if w.used.restarts < w.model.Restarts {
 		for s := range side(2) {
 			if w.remembers(s) {
-				out = append(out, fault(fmt.Sprintf("the agent of the %s restarts", s), func(w *World) {
+				out = append(out, fault("the agent of the "+s.String()+" restarts", func(w *World) {
 					w.used.restarts++
 					w.forget(s)
 				}))
@@ -114,10 +113,9 @@ func (w *World) setCut(cut bool) {
 	}
 }
 
-// clusterMoves returns what happens in a cluster without anybody in the seeds.
-func (w *World) clusterMoves(e etcd) []move {
+// clusterMoves adds what happens in a cluster without anybody in the seeds.
+func (w *World) clusterMoves(out []move, e etcd) []move {
 	var (
-		out    []move
 		list   = w.clusters[e].Members()
 		led    bool
 		absent bool
@@ -131,7 +129,7 @@ func (w *World) clusterMoves(e etcd) []move {
 			continue
 		}
 		elect := func(w *World) { _ = w.own(e).Elect(m.ID) }
-		name := fmt.Sprintf("%s: %s is elected", e, m.Name)
+		name := e.String() + ": " + m.Name + " is elected"
 		switch {
 		case !led:
 			out = append(out, happens(name, elect))
@@ -146,7 +144,7 @@ func (w *World) clusterMoves(e etcd) []move {
 		}
 	}
 	if led && absent && w.used.writes < w.model.Writes {
-		out = append(out, fault(fmt.Sprintf("a client writes to %s", e), func(w *World) {
+		out = append(out, fault("a client writes to "+e.String(), func(w *World) {
 			w.used.writes++
 			_ = w.own(e).Write()
 		}))

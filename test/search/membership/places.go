@@ -85,6 +85,7 @@ func init() {
 		}
 		namesOf[p.etcd][p.side][p.ordinal] = n
 		placeBy[n.member], placeBy[n.url] = p, p
+		movesAt[p.etcd][p.side][p.ordinal] = newPlaceMoves(p)
 	})
 }
 

@@ -56,7 +56,7 @@ func At(stage Stage, model Model) *World {
 			panic(err)
 		}
 	}
-	w.model, w.known = &model, nil
+	w.model, w.known, w.actions = &model, nil, nil
 	return w
 }
 

@@ -77,8 +77,10 @@ type state struct {
 	killed            bool
 	// settled is what etcd-events and what it depends on looked like when it had nothing to do.
 	settled dependencies
-	// known are the moves of this state; nil if nobody has asked for them. Those of a copy are the same.
-	known []move
+	// known are the moves of this state, and actions the same for others; nil if nobody has asked for them. Those of a
+	// copy are the same.
+	known   []move
+	actions []search.Action
 	// written are the parts of the key that have been written.
 	written [2]part
 	// changes counts the changes of the objects of each etcd.
@@ -254,7 +256,7 @@ func (w *World) Do(name string) error {
 			continue
 		}
 		before := w.holdsData()
-		w.known = nil
+		w.known, w.actions = nil, nil
 		m.do(w)
 		w.clock.offset = 0
 		w.endRemoved()
@@ -265,14 +267,15 @@ func (w *World) Do(name string) error {
 	return fmt.Errorf("nothing is called %q now", name)
 }
 
-// Actions implements search.World.
+// Actions implements search.World. Do not change what it returns.
 func (w *World) Actions() []search.Action {
-	moves := w.moves()
-	out := make([]search.Action, len(moves))
-	for i, m := range moves {
-		out[i] = m.Action
+	if moves := w.moves(); w.actions == nil {
+		w.actions = make([]search.Action, len(moves))
+		for i, m := range moves {
+			w.actions[i] = m.Action
+		}
 	}
-	return out
+	return w.actions
 }
 
 // settleOther lets etcd-events do all that it can, if it is not explored itself.
@@ -286,7 +289,7 @@ func (w *World) settleOther() {
 		if before == w.settled {
 			return
 		}
-		for _, m := range w.movesOf(etcdEvents) {
+		for _, m := range w.movesOf(nil, etcdEvents) {
 			if !m.Fault && !m.optional && w.has(m) {
 				m.do(w)
 				w.endRemoved()
@@ -303,7 +306,7 @@ func (w *World) settleOther() {
 
 // has reports whether a move of etcd-events that was possible a moment ago still is.
 func (w *World) has(wanted move) bool {
-	for _, m := range w.movesOf(etcdEvents) {
+	for _, m := range w.movesOf(nil, etcdEvents) {
 		if m.Name == wanted.Name {
 			return true
 		}
