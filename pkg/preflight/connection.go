@@ -6,11 +6,8 @@ package preflight
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/conditions"
@@ -68,6 +65,7 @@ func judgeConnection(f Facts) Finding {
 	var (
 		problems, unknowns, waits []string
 		measured                  []seedfacts.ProbeResult
+		slow                      int
 	)
 	for _, way := range [][2]SeedView{{f.Source, f.Destination}, {f.Destination, f.Source}} {
 		from, to := way[0].Name, way[1].Name
@@ -94,12 +92,19 @@ func judgeConnection(f Facts) Finding {
 		for _, why := range result.Unknown {
 			unknowns = append(unknowns, fmt.Sprintf("from seed %s to seed %s: %s", from, to, why))
 		}
-		problems = append(problems, tooSlow(f, from, to, *result)...)
+		if trip := tooLong(f, from, to, *result); trip != "" {
+			problems = append(problems, trip)
+			slow++
+		}
+		problems = append(problems, tooSlow(from, to, *result)...)
 		measured = append(measured, *result)
 	}
 	switch {
 	case len(problems) > 0:
-		return fail(SeedConnection, remedyConnection, "%s", strings.Join(slices.Concat(problems, unknowns), "; "))
+		finding := fail(SeedConnection, remedyConnection, "%s",
+			strings.Join(slices.Concat(problems, unknowns), "; "))
+		finding.TooFar = slow == len(problems) && len(unknowns) == 0
+		return finding
 	case len(unknowns) > 0:
 		return unknown(SeedConnection, remedyProbe, "%s", strings.Join(slices.Concat(unknowns, waits), "; "))
 	case len(waits) > 0:
@@ -119,21 +124,25 @@ func waitFor(from, to string, connection seedfacts.Connection) string {
 	return fmt.Sprintf("seed %s has no recent probe of the connection to seed %s", from, to)
 }
 
-// tooSlow returns what was measured and does not do.
-func tooSlow(f Facts, from, to string, result seedfacts.ProbeResult) []string {
+// tooLong tells that the seeds are too far apart; empty if they are not.
+func tooLong(f Facts, from, to string, result seedfacts.ProbeResult) string {
+	limit := maxRoundTrip
+	if allowsDistance(f.Shoot) {
+		limit = maxAllowedRoundTrip
+	}
+	if trip := result.RoundTrip.Duration; trip > limit {
+		return fmt.Sprintf("the round trip from seed %s to seed %s takes %s, at most %s is permitted", from, to,
+			rounded(trip), limit)
+	}
+	return ""
+}
+
+// tooSlow returns what else was measured and does not do.
+func tooSlow(from, to string, result seedfacts.ProbeResult) []string {
 	if !result.Measured() {
 		return nil
 	}
 	var out []string
-	limit := maxRoundTrip
-	if allowed, err := strconv.ParseBool(
-		f.Shoot.Annotations[v1beta1constants.AnnotationMigrationAllowDistantRegions]); err == nil && allowed {
-		limit = maxAllowedRoundTrip
-	}
-	if trip := result.RoundTrip.Duration; trip > limit {
-		out = append(out, fmt.Sprintf("the round trip from seed %s to seed %s takes %s, at most %s is permitted", from,
-			to, rounded(trip), limit))
-	}
 	if skew := result.ClockSkew.Duration; skew.Abs() > maxClockSkew {
 		out = append(out, fmt.Sprintf("the clock of seed %s differs from that of seed %s by %s, more than %s: check "+
 			"the time synchronization of the nodes", to, from, rounded(skew), maxClockSkew))

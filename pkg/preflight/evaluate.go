@@ -539,22 +539,18 @@ func checkEtcdMemberNames(f Facts) Finding {
 // for the ConfigMaps is exported.
 func checkRegionDistance(f Facts) Finding {
 	from, to := f.Source.Seed.Spec.Provider.Region, f.Destination.Seed.Spec.Provider.Region
-	remedy := fmt.Sprintf("choose a nearer destination, complete the region ConfigMap, or accept the distance with "+
-		"the annotation %s=true", v1beta1constants.AnnotationMigrationAllowDistantRegions)
 
 	if sameRegion(f) {
 		return pass(RegionDistance, "both seeds are in region %s", from)
 	}
-	if allowed, err := strconv.ParseBool(
-		f.Shoot.Annotations[v1beta1constants.AnnotationMigrationAllowDistantRegions]); err == nil && allowed {
+	if allowsDistance(f.Shoot) {
 		return pass(RegionDistance, "distant regions are allowed (%s to %s)", from, to)
 	}
 	if f.RegionError != nil {
 		return unknown(RegionDistance, remedyRead, "the region ConfigMaps could not be read: %v", f.RegionError)
 	}
 	if len(f.RegionConfigMaps) == 0 {
-		return fail(RegionDistance, remedy, "there is no region ConfigMap for cloud profile %q",
-			cloudProfileName(f.Shoot))
+		return tooFar("there is no region ConfigMap for cloud profile %q", cloudProfileName(f.Shoot))
 	}
 
 	configMap := f.RegionConfigMaps[0]
@@ -567,26 +563,53 @@ func checkRegionDistance(f Facts) Finding {
 		}
 		threshold = parsed
 	}
-	data, ok := configMap.Data[from]
-	if !ok {
-		return fail(RegionDistance, remedy, "region %s is not in ConfigMap %s", from, configMap.Name)
+	if _, ok := configMap.Data[from]; !ok {
+		return tooFar("region %s is not in ConfigMap %s", from, configMap.Name)
 	}
-	distances := map[string]int{}
-	if err := yaml.Unmarshal([]byte(data), &distances); err != nil {
+	distance, ok, err := configuredDistance(f)
+	if err != nil {
 		return unknown(RegionDistance, "fix the ConfigMap",
 			"the distances from region %s in ConfigMap %s cannot be parsed: %v", from, configMap.Name, err)
 	}
-	distance, ok := distances[to]
 	if !ok {
-		return fail(RegionDistance, remedy, "the distance from region %s to region %s is not in ConfigMap %s", from, to,
-			configMap.Name)
+		return tooFar("the distance from region %s to region %s is not in ConfigMap %s", from, to, configMap.Name)
 	}
 	if distance > threshold {
-		return fail(RegionDistance, remedy, "the distance from region %s to region %s is %d, the threshold is %d", from,
-			to, distance, threshold)
+		return tooFar("the distance from region %s to region %s is %d, the threshold is %d", from, to, distance,
+			threshold)
 	}
 	return pass(RegionDistance, "the distance from region %s to region %s is %d of at most %d", from, to, distance,
 		threshold)
+}
+
+// tooFar returns that the regions of the seeds are too far apart, or not known to be near.
+func tooFar(format string, args ...any) Finding {
+	finding := fail(RegionDistance, fmt.Sprintf("choose a nearer destination, complete the region ConfigMap, or accept "+
+		"the distance with the annotation %s=true", v1beta1constants.AnnotationMigrationAllowDistantRegions), format,
+		args...)
+	finding.TooFar = true
+	return finding
+}
+
+// configuredDistance returns the distance between the regions of the seeds by the region ConfigMap, and whether it
+// names one.
+func configuredDistance(f Facts) (int, bool, error) {
+	if len(f.RegionConfigMaps) == 0 {
+		return 0, false, nil
+	}
+	distances := map[string]int{}
+	data := f.RegionConfigMaps[0].Data[f.Source.Seed.Spec.Provider.Region]
+	if err := yaml.Unmarshal([]byte(data), &distances); err != nil {
+		return 0, false, err
+	}
+	distance, ok := distances[f.Destination.Seed.Spec.Provider.Region]
+	return distance, ok, nil
+}
+
+// allowsDistance reports whether the owner of the shoot accepts distant regions.
+func allowsDistance(shoot *gardencorev1beta1.Shoot) bool {
+	allowed, err := strconv.ParseBool(shoot.Annotations[v1beta1constants.AnnotationMigrationAllowDistantRegions])
+	return err == nil && allowed
 }
 
 func sameRegion(f Facts) bool {

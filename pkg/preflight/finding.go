@@ -10,6 +10,7 @@ package preflight
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -133,6 +134,9 @@ type Finding struct {
 	// Reason is the reason of the condition when this kind of finding alone holds the step. It is empty when the check
 	// passed.
 	Reason steps.Reason
+	// TooFar reports that nothing but the distance between the seeds speaks against the migration: by way of other seeds
+	// it may be possible.
+	TooFar bool
 }
 
 // String returns the finding as one sentence.
@@ -163,6 +167,13 @@ func Warnings(findings []Finding) []Finding {
 		}
 	}
 	return out
+}
+
+// OnlyTooFar reports whether the findings hold a migration, and all of them only because of the distance.
+func OnlyTooFar(findings []Finding) bool {
+	obstacles := Obstacles(findings)
+	return len(obstacles) > 0 &&
+		!slices.ContainsFunc(obstacles, func(finding Finding) bool { return !finding.TooFar })
 }
 
 // Sentences returns one sentence for each finding that holds a migration.
