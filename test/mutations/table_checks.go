@@ -57,8 +57,8 @@ var checks = []Mutation{
 		Area:     Checks,
 		Harm:     "A drain moves one shoot more at a time than the operator has permitted",
 		File:     "pkg/migration/drain/plan.go",
-		Old:      `case p.outOf[seed.Name] >= p.Budget.PerSource:`,
-		New:      `case p.outOf[seed.Name] > p.Budget.PerSource:`,
+		Old:      `case p.outOf[out.Status] >= p.Budget.PerSource:`,
+		New:      `case p.outOf[out.Status] > p.Budget.PerSource:`,
 		Packages: []string{"pkg/migration/drain"},
 	},
 	{
@@ -66,7 +66,7 @@ var checks = []Mutation{
 		Area: Checks,
 		Harm: "All shoots of a seed are moved at once, whatever the budget says",
 		File: "pkg/migration/drain/plan.go",
-		Old: `	p.take(seed.Name, assessment.Destination)
+		Old: `	p.take(shoot.Status, assessment.Destination)
 `,
 		New:      ``,
 		Packages: []string{"pkg/migration/drain"},

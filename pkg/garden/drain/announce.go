@@ -80,11 +80,11 @@ func (r *Reconciler) tell(ctx context.Context, l *look, announcement drain.Annou
 		now   = r.Clock.Now()
 	)
 	err := r.Notices.Notifier.Notify(ctx, Notice{
-		ID: fmt.Sprintf("%s-%d-%d", shoot.UID, r.resumedAt(l, announcement.Source).Unix(),
+		ID: fmt.Sprintf("%s-%d-%d", shoot.UID, r.resumedAt(l, announcement.Drain).Unix(),
 			max(seen.StartedAt.Unix(), 0)),
 		Time: now.UTC(), Namespace: seen.Namespace, Name: seen.Name, Purpose: string(seen.Purpose),
 		Seed: announcement.Source, Destination: announcement.Destination, Way: announcement.Way,
-		NotBefore: announcement.NotBefore.UTC(),
+		FinalDestination: announcement.Final, NotBefore: announcement.NotBefore.UTC(),
 	})
 	if err == nil {
 		r.memory.noticed = noticed{}
@@ -101,7 +101,7 @@ func (r *Reconciler) tell(ctx context.Context, l *look, announcement drain.Annou
 	r.log(ctx)("A move could not be announced", "shoot", announcement.Key, "failures", failures, "cause",
 		r.memory.noticed.problem, "continues", goOn)
 	for i := range l.seeds {
-		if l.seeds[i].Name == announcement.Source {
+		if l.seeds[i].Name == announcement.Drain {
 			r.Recorder.Eventf(&l.seeds[i], nil, corev1.EventTypeWarning, EventNoticeFailed, actionMove,
 				"The move of shoot %s could not be announced, %s: %s", announcement.Key, consequence,
 				r.memory.noticed.problem)
@@ -114,7 +114,7 @@ func (r *Reconciler) tell(ctx context.Context, l *look, announcement drain.Annou
 func (r *Reconciler) recordAnnouncement(ctx context.Context, l *look, announcement drain.Announcement) error {
 	before := &l.shoots[l.index[announcement.Key]]
 	shoot := before.DeepCopy()
-	metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, drain.AnnotationAnnouncedBy, announcement.Source)
+	metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, drain.AnnotationAnnouncedBy, announcement.Drain)
 	metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, drain.AnnotationAnnouncedAt, drain.FormatTime(r.Clock.Now()))
 	if err := r.Client.Patch(ctx, shoot, unlessChanged(before)); err != nil {
 		return fmt.Errorf("failed to record at Shoot %s that its move is announced: %w", announcement.Key, err)
@@ -123,7 +123,8 @@ func (r *Reconciler) recordAnnouncement(ctx context.Context, l *look, announceme
 	r.log(ctx)("Announced a move", "shoot", announcement.Key, "source", announcement.Source, "destination",
 		announcement.Destination, "way", announcement.Way, "notBefore", announcement.NotBefore)
 	r.Recorder.Eventf(shoot, nil, corev1.EventTypeNormal, EventMoveAnnounced, actionMove,
-		"The drain of seed %s moves the control plane to seed %s (%s) at %s at the earliest", announcement.Source,
-		announcement.Destination, announcement.Way, drain.FormatTime(announcement.NotBefore))
+		"The drain of seed %s moves the control plane to seed %s%s (%s) at %s at the earliest", announcement.Drain,
+		announcement.Destination, onTheWay(announcement.Start), announcement.Way,
+		drain.FormatTime(announcement.NotBefore))
 	return nil
 }

@@ -57,9 +57,8 @@ type look struct {
 	seeds  []gardencorev1beta1.Seed
 	shoots []gardencorev1beta1.Shoot
 	index  map[drain.Key]int
-	// draining are the names of the seeds that are drained, permits tells in which ways shoots may leave them.
+	// draining are the names of the seeds that are drained.
 	draining string
-	permits  map[string]drain.Permits
 	finder   *placement.Finder
 	// again tells that somebody else has written meanwhile.
 	again bool
@@ -90,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	}
 	// What could not be started or announced although it was its turn is looked at soon.
 	l.again = l.again || len(plan.Starts) > 0 || len(plan.Announcements) > 0
-	errs = append(errs, r.publish(ctx, l, plan))
+	errs = append(errs, r.measure(ctx, l, plan.Measure), r.publish(ctx, l, plan))
 	if err := errors.Join(errs...); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -146,15 +145,15 @@ func (r *Reconciler) look(ctx context.Context) (*look, error) {
 	}
 	r.memory.ahead.merge(shoots.Items)
 
-	l := &look{seeds: seeds.Items, shoots: shoots.Items, index: make(map[drain.Key]int, len(shoots.Items)),
-		permits: make(map[string]drain.Permits, len(seeds.Items))}
+	l := &look{seeds: seeds.Items, shoots: shoots.Items, index: make(map[drain.Key]int, len(shoots.Items))}
+	permits := make(map[string]drain.Permits, len(seeds.Items))
 	for i := range l.shoots {
 		l.index[drain.Key{Namespace: l.shoots[i].Namespace, Name: l.shoots[i].Name}] = i
 	}
 	var draining []string
 	for i := range l.seeds {
 		seed := drain.SeedOf(&l.seeds[i])
-		l.permits[seed.Name] = seed.Permits
+		permits[seed.Name] = seed.Permits
 		if seed.Draining {
 			draining = append(draining, seed.Name)
 		}
@@ -162,7 +161,7 @@ func (r *Reconciler) look(ctx context.Context) (*look, error) {
 	slices.Sort(draining)
 	l.draining = strings.Join(draining, ",")
 	l.finder = &placement.Finder{Client: r.Client, Namespace: r.Namespace, Strategy: r.Strategy, Now: r.Clock.Now(),
-		Seeds: l.seeds, Shoots: l.shoots, Permits: l.permits}
+		Seeds: l.seeds, Shoots: l.shoots, Permits: permits}
 	return l, nil
 }
 
@@ -203,7 +202,7 @@ func (r *Reconciler) plan(ctx context.Context, l *look) drain.Plan {
 func (r *Reconciler) recall(ctx context.Context, l *look, shoot *gardencorev1beta1.Shoot) drain.Assessment {
 	now := r.Clock.Now()
 	known, ok := r.memory.assessments[shoot.UID]
-	if !ok || known.version != shoot.ResourceVersion || known.permits != l.permits[*shoot.Status.SeedName] ||
+	if !ok || known.version != shoot.ResourceVersion || known.permits != l.finder.PermitsOf(shoot) ||
 		known.draining != l.draining || now.Sub(known.at) >= r.Period {
 		return r.assess(ctx, l, shoot)
 	}
@@ -215,7 +214,7 @@ func (r *Reconciler) assess(ctx context.Context, l *look, shoot *gardencorev1bet
 	now := r.Clock.Now()
 	assessment := placement.InWindow(l.finder.Find(ctx, shoot), shoot, now)
 	r.memory.assessments[shoot.UID] = remembered{
-		version: shoot.ResourceVersion, permits: l.permits[*shoot.Status.SeedName], draining: l.draining, at: now,
+		version: shoot.ResourceVersion, permits: l.finder.PermitsOf(shoot), draining: l.draining, at: now,
 		started: r.memory.started, assessment: assessment,
 	}
 	return assessment

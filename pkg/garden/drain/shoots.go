@@ -4,6 +4,7 @@
 package drain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,11 @@ func (r *Reconciler) start(ctx context.Context, l *look, starts []drain.Start) e
 // changed assesses the shoot once more, and reports whether the result differs from what was planned.
 func (r *Reconciler) changed(ctx context.Context, l *look, start drain.Start) bool {
 	now := r.assess(ctx, l, &l.shoots[l.index[start.Key]])
-	return now.Waits || now.Destination != start.Destination || now.Way != start.Way
+	if now.Waits || now.Destination != start.Destination || now.Way != start.Way {
+		return true
+	}
+	end := cmp.Or(now.Final, now.Destination)
+	return end != cmp.Or(start.Final, start.Destination)
 }
 
 // startOne starts one move with a single write: the intent, what the drain has to know later, and the new seed name.
@@ -81,19 +86,28 @@ func (r *Reconciler) startOne(ctx context.Context, l *look, start drain.Start) e
 	}
 	r.put(l, shoot)
 	r.memory.started++
-	metrics.DrainStarted(start.Source, string(start.Way))
+	metrics.DrainStarted(start.Drain, string(start.Way))
 	r.log(ctx)("Started a move", "shoot", start.Key, "source", start.Source, "destination", start.Destination,
-		"way", start.Way)
+		"way", start.Way, "drain", start.Drain, "final", start.Final)
 	r.Recorder.Eventf(shoot, nil, corev1.EventTypeNormal, EventMoveStarted, actionMove,
-		"The drain of seed %s moves the control plane to seed %s (%s)", start.Source, start.Destination, start.Way)
+		"The drain of seed %s moves the control plane to seed %s%s (%s)", start.Drain, start.Destination,
+		onTheWay(start), start.Way)
 	return nil
+}
+
+// onTheWay tells of which chain the move is one; empty if it is the only one.
+func onTheWay(start drain.Start) string {
+	if start.Final == "" {
+		return ""
+	}
+	return fmt.Sprintf(", migration %d on the way to seed %s", start.Hop, start.Final)
 }
 
 // attempts returns how often the start was tried, with this time: those that the garden refused since the drain was
 // last resumed count.
 func (r *Reconciler) attempts(l *look, start drain.Start) int {
 	seen := drain.ShootOf(&l.shoots[l.index[start.Key]])
-	if seen.StartedBy == start.Source && !seen.StartedAt.Before(r.resumedAt(l, start.Source)) &&
+	if seen.StartedBy == start.Drain && !seen.StartedAt.Before(r.resumedAt(l, start.Drain)) &&
 		seen.Result == drain.Refused {
 		return seen.Attempts + 1
 	}
@@ -106,7 +120,7 @@ func (r *Reconciler) withStart(
 ) *gardencorev1beta1.Shoot {
 	shoot := before.DeepCopy()
 	for key, value := range map[string]string{
-		drain.AnnotationStartedBy:   start.Source,
+		drain.AnnotationStartedBy:   start.Drain,
 		drain.AnnotationStartedAt:   drain.FormatTime(r.Clock.Now()),
 		drain.AnnotationDestination: start.Destination,
 		drain.AnnotationWay:         string(start.Way),
@@ -114,8 +128,14 @@ func (r *Reconciler) withStart(
 	} {
 		metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, key, value)
 	}
-	for _, key := range []string{drain.AnnotationResult, drain.AnnotationEndedAt, drain.AnnotationMessage} {
+	for _, key := range []string{drain.AnnotationResult, drain.AnnotationEndedAt, drain.AnnotationMessage,
+		drain.AnnotationFinal, drain.AnnotationFrom, drain.AnnotationHop} {
 		delete(shoot.Annotations, key)
+	}
+	if start.Final != "" {
+		shoot.Annotations[drain.AnnotationFinal] = start.Final
+		shoot.Annotations[drain.AnnotationFrom] = start.Source
+		shoot.Annotations[drain.AnnotationHop] = strconv.Itoa(start.Hop)
 	}
 	return shoot
 }
@@ -133,7 +153,7 @@ func (r *Reconciler) recordRefusal(ctx context.Context, l *look, start drain.Sta
 			start.Destination, message, err)
 	}
 	r.put(l, refused)
-	metrics.DrainEnded(start.Source, string(drain.Refused))
+	metrics.DrainEnded(start.Drain, string(drain.Refused))
 	r.log(ctx)("The garden refused a move", "shoot", start.Key, "source", start.Source, "destination",
 		start.Destination, "cause", message)
 	r.Recorder.Eventf(refused, nil, corev1.EventTypeWarning, EventMoveRefused, actionMove,
@@ -173,8 +193,12 @@ func (r *Reconciler) recordEnds(ctx context.Context, l *look) error {
 		if result.Failed() {
 			kind = corev1.EventTypeWarning
 		}
+		rests := ""
+		if after := drain.ShootOf(shoot); after.Between() {
+			rests = fmt.Sprintf("; it is in seed %s, on its way to seed %s", after.Status, after.Final)
+		}
 		r.Recorder.Eventf(shoot, nil, kind, EventMoveEnded, actionMove,
-			"The move of the control plane by the drain of seed %s is over: %s", seen.StartedBy, result)
+			"The move of the control plane by the drain of seed %s is over: %s%s", seen.StartedBy, result, rests)
 	}
 	return errors.Join(errs...)
 }

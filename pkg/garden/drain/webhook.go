@@ -52,6 +52,8 @@ type Notice struct {
 	Seed        string    `json:"seed"`
 	Destination string    `json:"destination"`
 	Way         drain.Way `json:"way"`
+	// FinalDestination is where the chain of migrations ends of which the move is one; empty if it is the only one.
+	FinalDestination string `json:"finalDestination,omitempty"`
 	// NotBefore is when the move begins at the earliest.
 	NotBefore time.Time `json:"notBefore"`
 }

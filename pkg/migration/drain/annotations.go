@@ -23,6 +23,9 @@ const (
 	AnnotationHibernated = "migration.gardener.cloud/drain-hibernated"
 	// HibernatedStay keeps them in the seed until they are awake.
 	HibernatedStay = "stay"
+	// AnnotationMaxHops on a Seed is how many live migrations one after the other its drain may take to move a shoot
+	// whose destinations are all too far away for one: 1 to hops.Max. Without it, it is 1, and such shoots stay.
+	AnnotationMaxHops = "migration.gardener.cloud/drain-max-hops"
 	// AnnotationOptOut on a Shoot, with a true value, keeps drains from moving it.
 	AnnotationOptOut = "migration.gardener.cloud/drain-opt-out"
 )
@@ -54,6 +57,12 @@ const (
 	// They are there until the move begins.
 	AnnotationAnnouncedBy = "migration.gardener.cloud/drain-announced-by"
 	AnnotationAnnouncedAt = "migration.gardener.cloud/drain-announced-at"
+	// AnnotationFinal on a Shoot is the seed in which the chain of migrations ends of which the last move is one,
+	// AnnotationFrom the seed that this move has left, AnnotationHop its number in the chain, from 1. They are missing
+	// if the move is the only one. An operator who removes AnnotationFinal lets the shoot stay where it is.
+	AnnotationFinal = "migration.gardener.cloud/drain-final-destination"
+	AnnotationFrom  = "migration.gardener.cloud/drain-from"
+	AnnotationHop   = "migration.gardener.cloud/drain-hop"
 	// AnnotationMessage on a Shoot tells why the move could not be started.
 	AnnotationMessage = "migration.gardener.cloud/drain-message"
 )

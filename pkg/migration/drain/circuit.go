@@ -90,6 +90,13 @@ type canaryStage struct {
 	soakUntil time.Time
 }
 
+// takeCanary takes the shoot for one of the first ones. One that is between two migrations is counted already.
+func (s *seedState) takeCanary(shoot Shoot) {
+	if !shoot.travels(s.Name) {
+		s.canary.free--
+	}
+}
+
 // canaries tells how far the canary stage of the seed's drain is. The stage belongs to the drain as a whole: a drain
 // that was cancelled and resumed does not repeat it.
 func (p *planner) canaries(seed Seed, shoots []Shoot) canaryStage {
@@ -99,11 +106,11 @@ func (p *planner) canaries(seed Seed, shoots []Shoot) canaryStage {
 	var arrived []time.Time
 	underway := 0
 	for _, shoot := range shoots {
-		source, _, going := shoot.onItsWay()
+		_, _, going := shoot.onItsWay()
 		switch {
 		case shoot.doneBy(seed) && shoot.Result == Succeeded:
 			arrived = append(arrived, shoot.EndedAt)
-		case going && source == seed.Name && shoot.ours():
+		case going && shoot.ours() && shoot.StartedBy == seed.Name, shoot.travels(seed.Name):
 			underway++
 		}
 	}

@@ -552,6 +552,10 @@ var _ = Describe("ShootOf", func() {
 					"migration.gardener.cloud/drain-way":         "Live",
 					"migration.gardener.cloud/drain-attempts":    "2",
 					"migration.gardener.cloud/drain-message":     "no",
+					"migration.gardener.cloud/drain-from":        "seed-a",
+					"migration.gardener.cloud/drain-hop":         "1",
+
+					"migration.gardener.cloud/drain-final-destination": "seed-c",
 				},
 			},
 			Spec: gardencorev1beta1.ShootSpec{SeedName: new("seed-b"),
@@ -569,7 +573,7 @@ var _ = Describe("ShootOf", func() {
 			Purpose: gardencorev1beta1.ShootPurposeProduction, CreatedAt: now, OptedOut: true, Ignored: true,
 			Intended:  true,
 			StartedBy: "seed-a", StartedAt: ago(time.Hour), Destination: "seed-b", Way: drain.Live, Attempts: 2,
-			Message: "no",
+			Message: "no", Final: "seed-c", From: "seed-a", Hop: 1,
 		}))
 		Expect(drain.ShootOf(&gardencorev1beta1.Shoot{})).To(Equal(drain.Shoot{}))
 	})
@@ -605,6 +609,16 @@ var _ = Describe("ShootOf", func() {
 		Expect(drain.ShootOf(again).Aborted).To(BeFalse(), "that was the migration before")
 		delete(again.Annotations, "migration.gardener.cloud/drain-started-by")
 		Expect(drain.ShootOf(again).Aborted).To(BeTrue())
+	})
+
+	It("should take the conditions for those of a former migration on every migration of a chain", func() {
+		again := full()
+		again.Annotations["migration.gardener.cloud/drain-started-by"] = "seed-0"
+		conditions(again, gardencorev1beta1.Condition{Status: gardencorev1beta1.ConditionFalse, Reason: "Aborted",
+			LastTransitionTime: metav1.NewTime(ago(2 * time.Hour))})
+		Expect(drain.ShootOf(again).Aborted).To(BeFalse())
+		again.Annotations["migration.gardener.cloud/drain-from"] = "seed-0"
+		Expect(drain.ShootOf(again).Aborted).To(BeTrue(), "it is another one that leaves this seed")
 	})
 
 	DescribeTable("sees how far Gardener's own migration is",
@@ -670,12 +684,13 @@ var _ = Describe("SeedOf", func() {
 		seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a", Annotations: map[string]string{
 			"migration.gardener.cloud/drain": "true", "migration.gardener.cloud/drain-fallback": "classic",
 			"migration.gardener.cloud/drain-hibernated":         "stay",
+			"migration.gardener.cloud/drain-max-hops":           "2",
 			"migration.gardener.cloud/drain-scheduling-visible": "false",
 			"migration.gardener.cloud/drain-started-at":         "2026-03-04T11:00:00Z",
 			"migration.gardener.cloud/drain-resumed-at":         "2026-03-04T11:00:00Z",
 		}}}
 		expected := draining("seed-a")
-		expected.Fallback, expected.HibernatedStay = true, true
+		expected.Fallback, expected.HibernatedStay, expected.Hops, expected.MaxHops = true, true, 2, 2
 		Expect(drain.SeedOf(seed)).To(Equal(expected))
 		seed.Annotations = map[string]string{"migration.gardener.cloud/drain": "no",
 			"migration.gardener.cloud/drain-fallback": "true", "migration.gardener.cloud/drain-hibernated": "true"}

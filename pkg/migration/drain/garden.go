@@ -70,11 +70,14 @@ type Permits struct {
 	Fallback bool
 	// HibernatedStay reports that shoots do not go classically while they are hibernated.
 	HibernatedStay bool
+	// Hops is how many live migrations one after the other may move a shoot; zero is one.
+	Hops int
 }
 
 // SeedOf returns what a drain sees of the Seed.
 func SeedOf(seed *gardencorev1beta1.Seed) Seed {
 	_, marked := seed.Annotations[AnnotationSchedulingVisible]
+	settings := SettingsOf(seed.Annotations)
 	return Seed{
 		Name:     seed.Name,
 		Draining: Requested(seed),
@@ -82,8 +85,9 @@ func SeedOf(seed *gardencorev1beta1.Seed) Seed {
 		Permits: Permits{
 			Fallback:       seed.Annotations[AnnotationFallback] == FallbackClassic,
 			HibernatedStay: seed.Annotations[AnnotationHibernated] == HibernatedStay,
+			Hops:           settings.MaxHops,
 		},
-		Settings:  SettingsOf(seed.Annotations),
+		Settings:  settings,
 		StartedAt: timeOf(seed.Annotations, AnnotationStartedAt),
 		ResumedAt: timeOf(seed.Annotations, AnnotationResumedAt),
 	}
@@ -139,6 +143,10 @@ type Shoot struct {
 	Result Result
 	// Message tells why a start was refused.
 	Message string
+	// Final is where the chain of migrations ends of which that move is one, From the seed that it leaves, and Hop its
+	// number in the chain; empty and zero if it is the only one.
+	Final, From string
+	Hop         int
 
 	// AnnouncedBy is the seed whose drain has announced the next move, AnnouncedAt when.
 	AnnouncedBy string
@@ -162,6 +170,8 @@ func ShootOf(shoot *gardencorev1beta1.Shoot) Shoot {
 		EndedAt:     timeOf(shoot.Annotations, AnnotationEndedAt),
 		Result:      Result(shoot.Annotations[AnnotationResult]),
 		Message:     shoot.Annotations[AnnotationMessage],
+		Final:       shoot.Annotations[AnnotationFinal],
+		From:        shoot.Annotations[AnnotationFrom],
 
 		AnnouncedBy: shoot.Annotations[AnnotationAnnouncedBy],
 		AnnouncedAt: timeOf(shoot.Annotations, AnnotationAnnouncedAt),
@@ -176,6 +186,7 @@ func ShootOf(shoot *gardencorev1beta1.Shoot) Shoot {
 		out.Purpose = *shoot.Spec.Purpose
 	}
 	out.Attempts, _ = strconv.Atoi(shoot.Annotations[AnnotationAttempts])
+	out.Hop, _ = strconv.Atoi(shoot.Annotations[AnnotationHop])
 
 	conditions := steps.Conditions(shoot)
 	if out.moving() && out.Intended && steps.Initialized(conditions) {
@@ -208,7 +219,7 @@ func (s *Shoot) seeOperation(operation *gardencorev1beta1.LastOperation) {
 // startedAfter reports whether a drain has started the move after the conditions say that one was aborted. The
 // conditions stay until the source's agent begins with the next migration.
 func (s Shoot) startedAfter(conditions []gardencorev1beta1.Condition) bool {
-	if s.StartedBy != s.Status || s.Result != "" {
+	if s.StartedBy == "" || s.from() != s.Status || s.Result != "" {
 		return false
 	}
 	condition := v1beta1helper.GetCondition(conditions, steps.AbortOf(steps.Source).Condition)
@@ -226,7 +237,7 @@ func (s Shoot) onItsWay() (source, destination string, ok bool) {
 	case s.moving() && !s.Aborted:
 		return s.Status, s.Spec, true
 	case s.Restoring && s.ours():
-		return s.StartedBy, s.Status, true
+		return s.from(), s.Status, true
 	case s.Restoring && s.FailedSince.IsZero():
 		return "", s.Status, true
 	}
@@ -235,7 +246,7 @@ func (s Shoot) onItsWay() (source, destination string, ok bool) {
 
 // ours reports whether the shoot is on a move that a drain has started, and whose end is not recorded.
 func (s Shoot) ours() bool {
-	return s.StartedBy != "" && s.Result == "" && (s.StartedBy != s.Status || s.moving())
+	return s.StartedBy != "" && s.Result == "" && (s.from() != s.Status || s.moving())
 }
 
 // Ended returns how the last move that a drain has started is over, where that has not been recorded yet. A move begins
@@ -249,7 +260,7 @@ func (s Shoot) Ended() (Result, bool) {
 		return Aborted, true
 	case s.Status == "" || s.Status != s.Spec:
 		return "", false
-	case s.Status == s.StartedBy:
+	case s.Status == s.from():
 		return Aborted, true
 	case s.Restoring:
 		return "", false
@@ -261,6 +272,8 @@ func (s Shoot) Ended() (Result, bool) {
 type Assessment struct {
 	// Destination is the seed that it can move to; empty if something keeps it.
 	Destination string
+	// Final is where it ends if Destination is too far from there, and only a seed on the way; empty if not.
+	Final string
 	// Way is how it can move.
 	Way Way
 	// InMaintenanceWindow reports whether it is the time in which the shoot's owner expects that it is touched.
@@ -273,4 +286,6 @@ type Assessment struct {
 	// Waits reports that the reason passes without anybody's doing. Until is when; zero if nobody knows.
 	Waits bool
 	Until time.Time
+	// Measure are the connections that agents have to measure before it may begin.
+	Measure []Connection
 }

@@ -60,10 +60,11 @@ func (p *planner) byNotice(seed *seedState, out Entry, assessment Assessment) (E
 		due = opens
 	}
 	seed.announced++
-	seed.canary.free--
+	seed.takeCanary(out.Shoot)
 	p.plan.Announcements = append(p.plan.Announcements, Announcement{NotBefore: due,
-		Start: Start{Key: out.Key, Source: seed.Name, Destination: assessment.Destination, Way: assessment.Way}})
-	return out.waits(ReasonAnnounced, due, "moves to seed %s at %s at the earliest", out.To, FormatTime(due)), true
+		Start: p.startOf(seed, out.Shoot, assessment)})
+	return out.waits(ReasonAnnounced, due, "moves to seed %s at %s at the earliest%s", out.To, FormatTime(due),
+		onward(out)), true
 }
 
 // announced holds a shoot until the time after its announcement is over. One that then waits for its window makes room
@@ -72,8 +73,9 @@ func (p *planner) announced(seed *seedState, out Entry, opens time.Time) (Entry,
 	due := out.AnnouncedAt.Add(p.Notice.Lead)
 	if p.Now.Before(due) {
 		seed.announced++
-		seed.canary.free--
-		return out.waits(ReasonAnnounced, due, "moves to seed %s at %s at the earliest", out.To, FormatTime(due)), true
+		seed.takeCanary(out.Shoot)
+		return out.waits(ReasonAnnounced, due, "moves to seed %s at %s at the earliest%s", out.To, FormatTime(due),
+			onward(out)), true
 	}
 	if !opens.After(p.Now) {
 		seed.announced++

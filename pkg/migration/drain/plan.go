@@ -25,6 +25,10 @@ type Entry struct {
 	To string
 	// By is how.
 	By Way
+	// Onward is where it goes from there by further migrations; empty if To is the end.
+	Onward string
+	// Resting is the seed on the way in which it is between two migrations; empty if it is not.
+	Resting string
 	// Until is until when it waits; zero if it does not, or nobody knows.
 	Until time.Time
 }
@@ -34,6 +38,11 @@ type Start struct {
 	Key
 	// Source and Destination are the seeds.
 	Source, Destination string
+	// Drain is the seed whose drain moves it: Source, or the one that the shoot has left by migrations before.
+	Drain string
+	// Final is where the chain of migrations ends, and Hop the number of this one; empty and zero if it is the only one.
+	Final string
+	Hop   int
 	// Way is how it moves.
 	Way Way
 }
@@ -91,24 +100,33 @@ type Plan struct {
 	Starts []Start
 	// Announcements are the moves to announce.
 	Announcements []Announcement
+	// Measure are the connections between seeds that agents are to measure.
+	Measure []Connection
 	// LookAgain is when something changes by time alone; zero if nothing does.
 	LookAgain time.Time
 }
 
 // Make decides what is to be done in the garden.
 func Make(g Garden) Plan {
-	p := planner{Garden: g, outOf: map[string]int{}, into: map[string]int{}}
+	p := planner{Garden: g, outOf: map[string]int{}, into: map[string]int{}, travelling: map[string]bool{},
+		draining: map[string]bool{}}
 	for _, shoot := range g.Shoots {
 		if source, destination, ok := shoot.onItsWay(); ok {
 			p.take(source, destination)
 		}
+		if shoot.Between() {
+			p.travelling[shoot.StartedBy] = true
+		}
+	}
+	for _, seed := range g.Seeds {
+		p.draining[seed.Name] = seed.Draining
 	}
 
 	// Seeds take turns by name, so that two of them which share the budget are drained in a foreseeable order.
 	seeds := slices.Clone(g.Seeds)
 	slices.SortFunc(seeds, func(a, b Seed) int { return cmp.Compare(a.Name, b.Name) })
 	for _, seed := range seeds {
-		if seed.Draining || seed.Marked || p.outOf[seed.Name] > 0 {
+		if seed.Draining || seed.Marked || p.outOf[seed.Name] > 0 || p.travelling[seed.Name] {
 			if plan, relevant := p.seed(seed); relevant {
 				p.plan.Seeds = append(p.plan.Seeds, plan)
 			}
@@ -122,6 +140,9 @@ type planner struct {
 	plan        Plan
 	outOf, into map[string]int
 	total       int
+	// travelling are the seeds whose drains have moved shoots that are between two migrations, draining those that are
+	// drained.
+	travelling, draining map[string]bool
 }
 
 func (p *planner) take(source, destination string) {
@@ -137,10 +158,12 @@ func (p *planner) seed(seed Seed) (SeedPlan, bool) {
 	var mine []Shoot
 	ours := false
 	for _, shoot := range p.Shoots {
-		source, _, going := shoot.onItsWay()
-		if shoot.Status == seed.Name || shoot.Spec == seed.Name || shoot.doneBy(seed) || going && source == seed.Name {
+		_, _, going := shoot.onItsWay()
+		carried := going && shoot.ours() && shoot.StartedBy == seed.Name
+		if shoot.Status == seed.Name || shoot.Spec == seed.Name || shoot.doneBy(seed) || carried ||
+			shoot.travels(seed.Name) {
 			mine = append(mine, shoot)
-			ours = ours || going && shoot.StartedBy == seed.Name && shoot.Result == ""
+			ours = ours || carried || shoot.travels(seed.Name)
 		}
 	}
 	if !seed.Draining && !seed.Marked && !ours {
@@ -153,19 +176,32 @@ func (p *planner) seed(seed Seed) (SeedPlan, bool) {
 	p.judge(&plan, p.outcomes(seed, mine), now.canary)
 	now.circuit = plan.CircuitCause
 	plan.Entries = make([]Entry, len(mine))
-	// What is announced goes first. How much of it waits says how much more is announced.
-	for _, announced := range []bool{true, false} {
+	// What is announced goes first. How much of it waits says how much more is announced. Of both, what is between two
+	// migrations goes first: it rests in a seed where it is not to stay.
+	for turn := range 4 {
 		for i, shoot := range mine {
-			if shoot.announcedFor(seed) == announced {
-				plan.Entries[i] = p.entry(now, shoot)
+			if turnOf(seed, shoot) == turn {
+				plan.Entries[i] = p.tellOnTheWay(now, p.entry(now, shoot))
 			}
 		}
 	}
 	return plan, true
 }
 
+// turnOf returns when the shoot is decided about, from 0 to 3.
+func turnOf(seed Seed, shoot Shoot) int {
+	turn := 0
+	if !shoot.announcedFor(seed) {
+		turn += 2
+	}
+	if !shoot.travels(seed.Name) {
+		turn++
+	}
+	return turn
+}
+
 func (s Shoot) doneBy(seed Seed) bool {
-	return s.StartedBy == seed.Name && s.Status != seed.Name && s.Spec != seed.Name && s.Status == s.Spec &&
+	return s.StartedBy == seed.Name && !s.Between() && s.Status != seed.Name && s.Spec != seed.Name && s.Status == s.Spec &&
 		!s.StartedAt.Before(seed.StartedAt) && !(s.Restoring && s.Result == "")
 }
 
@@ -187,22 +223,25 @@ func (p *planner) entry(seed *seedState, shoot Shoot) Entry {
 	is := func(state State, reason Reason, format string, args ...any) Entry {
 		return Entry{Shoot: shoot, State: state, Reason: reason, Text: fmt.Sprintf(format, args...)}
 	}
+	here := shoot.Status == seed.Name || shoot.travels(seed.Name)
 	switch {
 	case shoot.doneBy(seed.Seed):
 		entry := is(Done, ReasonMoved, "moved to seed %s", shoot.Status)
 		entry.To, entry.By = shoot.Status, shoot.Way
 		return entry
-	case shoot.Aborted && shoot.Status == seed.Name:
+	case shoot.Aborted && here:
 		return is(Blocked, ReasonAborted,
 			"the live migration to seed %s was aborted; set spec.seedName back, or remove the intent annotation to "+
 				"migrate classically", shoot.Spec)
-	case shoot.moving() && shoot.Status == seed.Name,
+	case shoot.moving() && here,
 		shoot.Restoring && shoot.ours() && shoot.StartedBy == seed.Name:
 		return p.running(shoot)
-	case shoot.Status != seed.Name:
+	case !here:
 		return is(Waiting, ReasonArriving, "not in the seed yet; it leaves again as soon as it has arrived")
 	case shoot.Restoring && shoot.FailedSince.IsZero():
 		return is(Waiting, ReasonArriving, "being restored in the seed; it leaves again as soon as that is done")
+	case shoot.Status != seed.Name && p.draining[shoot.Status]:
+		return is(Waiting, ReasonOtherDrain, "the seed is drained itself, and that drain moves it")
 	case shoot.Deleting:
 		return is(Waiting, ReasonDeleting, "being deleted")
 	case shoot.OptedOut:
@@ -239,6 +278,10 @@ func (p *planner) running(shoot Shoot) Entry {
 	if shoot.Restoring {
 		out.Text = "being restored in seed " + shoot.Spec
 	}
+	if shoot.ours() && shoot.Spec == shoot.Destination {
+		out.Onward = shoot.Final
+		out.Text += onward(out)
+	}
 	switch {
 	case !shoot.FailedSince.IsZero():
 		out.Reason = ReasonOperationFailed
@@ -273,8 +316,10 @@ func (p *planner) lateSince(shoot Shoot) time.Time {
 // candidate decides about a shoot that may leave as soon as its turn has come.
 func (p *planner) candidate(seed *seedState, shoot Shoot) Entry {
 	assessment := p.Assess(shoot)
-	out := Entry{Shoot: shoot, To: assessment.Destination, By: assessment.Way}
+	out := Entry{Shoot: shoot, To: assessment.Destination, By: assessment.Way, Onward: assessment.Final}
 	switch {
+	case len(assessment.Measure) > 0:
+		return p.measure(seed, out, assessment)
 	case assessment.Waits:
 		p.lookAgain(assessment.Until)
 		return out.waits(assessment.Reason, assessment.Until, "%s", assessment.Message)
@@ -289,15 +334,14 @@ func (p *planner) candidate(seed *seedState, shoot Shoot) Entry {
 			return entry
 		}
 	}
-	seed.canary.free--
-	p.take(seed.Name, assessment.Destination)
-	p.plan.Starts = append(p.plan.Starts,
-		Start{Key: shoot.Key, Source: seed.Name, Destination: assessment.Destination, Way: assessment.Way})
+	seed.takeCanary(shoot)
+	p.take(shoot.Status, assessment.Destination)
+	p.plan.Starts = append(p.plan.Starts, p.startOf(seed, shoot, assessment))
 	if assessment.Way == ClassicWhileHibernated {
 		return out.waits(ReasonNext, time.Time{}, "moves to seed %s next, classically, because it is hibernated",
 			out.To)
 	}
-	return out.waits(ReasonNext, time.Time{}, "moves to seed %s next", out.To)
+	return out.waits(ReasonNext, time.Time{}, "moves to seed %s next%s", out.To, onward(out))
 }
 
 // waits returns the entry as one that waits, until a time if that is known.
@@ -328,7 +372,7 @@ func (p *planner) byStage(seed *seedState, out Entry, _ Assessment) (Entry, bool
 	case canary.running && !canary.soakUntil.IsZero():
 		return out.waits(ReasonSoaking, canary.soakUntil, "the canary stage lasts until %s",
 			FormatTime(canary.soakUntil)), true
-	case canary.running && canary.free <= 0:
+	case canary.running && canary.free <= 0 && !out.travels(seed.Name):
 		return out.waits(ReasonCanaries, time.Time{}, "%s in the canary stage; the others wait until they have arrived",
 			conditions.Count(seed.Canaries, "shoot")), true
 	}
@@ -354,14 +398,14 @@ func (s *seedState) windowed(assessment Assessment) bool {
 }
 
 // byBudget holds what does not fit beside the moves that continue.
-func (p *planner) byBudget(seed *seedState, out Entry, _ Assessment) (Entry, bool) {
+func (p *planner) byBudget(_ *seedState, out Entry, _ Assessment) (Entry, bool) {
 	switch {
 	case p.total >= p.Budget.Total:
 		return out.waits(ReasonTotalBudget, time.Time{}, "on their way in the garden: %s",
 			conditions.Count(p.total, "shoot")), true
-	case p.outOf[seed.Name] >= p.Budget.PerSource:
+	case p.outOf[out.Status] >= p.Budget.PerSource:
 		return out.waits(ReasonSourceBudget, time.Time{}, "on their way out of the seed: %s",
-			conditions.Count(p.outOf[seed.Name], "shoot")), true
+			conditions.Count(p.outOf[out.Status], "shoot")), true
 	case p.into[out.To] >= p.Budget.PerDestination:
 		return out.waits(ReasonDestinationBudget, time.Time{}, "on their way to seed %s: %s", out.To,
 			conditions.Count(p.into[out.To], "shoot")), true

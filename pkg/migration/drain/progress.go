@@ -32,6 +32,9 @@ const (
 	ConditionReasonCircuitOpen = "CircuitOpen"
 	// ConditionReasonCancelling appears when the drain was cancelled, while the running migrations finish.
 	ConditionReasonCancelling = "Cancelling"
+	// ConditionReasonStopped appears when the drain was cancelled while shoots rest in seeds between two migrations. The
+	// operator starts it again, or lets them stay there.
+	ConditionReasonStopped = "StoppedBetweenSeeds"
 )
 
 // named is how many reasons the condition's message tells.
@@ -45,7 +48,10 @@ func (p SeedPlan) Condition() (gardencorev1beta1.ConditionStatus, string, string
 	if reasons := p.blockedReasons(); reasons != "" {
 		text += " (" + reasons + ")"
 	}
+	stopped := p.stoppedBetween()
 	switch {
+	case !p.Draining && counts.Running == 0 && stopped != "":
+		return gardencorev1beta1.ConditionFalse, ConditionReasonStopped, stopped + text
 	case !p.Draining:
 		return gardencorev1beta1.ConditionProgressing, ConditionReasonCancelling,
 			"The drain is cancelled; running migrations finish. " + text
@@ -139,6 +145,10 @@ type TableRow struct {
 	// Destination is the seed that it moves to, or would move to, and Way how.
 	Destination string `json:"destination,omitempty"`
 	Way         Way    `json:"way,omitempty"`
+	// FinalDestination is where it goes from the destination by further migrations; empty if it stays there.
+	FinalDestination string `json:"finalDestination,omitempty"`
+	// IntermediateSeed is the seed in which it is between two migrations; empty if it is not.
+	IntermediateSeed string `json:"intermediateSeed,omitempty"`
 	// Until is until when it waits; empty if it does not, or nobody knows.
 	Until string `json:"until,omitempty"`
 	// Attempts is how often the drain has started its move, StartedAt, EndedAt and Result are of the last one.
@@ -163,7 +173,10 @@ func (p SeedPlan) Table() Table {
 		row := TableRow{
 			Namespace: entry.Namespace, Name: entry.Name, Purpose: string(entry.Purpose),
 			State: entry.State, Reason: entry.Reason, Message: conditions.Cut(entry.Text, maxTableText),
-			Destination: entry.To, Way: entry.By,
+			Destination: entry.To, Way: entry.By, IntermediateSeed: entry.Resting,
+		}
+		if entry.Onward != entry.To {
+			row.FinalDestination = entry.Onward
 		}
 		if !entry.Until.IsZero() {
 			row.Until = FormatTime(entry.Until)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/livecpm/livecpm/pkg/migration/hops"
 )
 
 // Annotations with which operators say on a Seed when its drain may start moves. A value that cannot be read holds all
@@ -41,6 +43,9 @@ type Settings struct {
 	// move. There is no such stage if it is zero.
 	Canaries int
 	Soak     time.Duration
+	// MaxHops is how many live migrations one after the other may move a shoot whose destinations are too far away for
+	// one; zero if nothing is said, which means one.
+	MaxHops int
 	// Problem names the first annotation that cannot be read, and what it should look like. Nothing begins while there
 	// is one.
 	Problem string
@@ -61,6 +66,7 @@ func SettingsOf(annotations map[string]string) Settings {
 			out.readFreezes},
 		{AnnotationCanaries, "a number that is not negative", out.readCanaries},
 		{AnnotationSoak, "a duration that is not negative, for example 2h", out.readSoak},
+		{AnnotationMaxHops, fmt.Sprintf("a number from 1 to %d", hops.Max), out.readMaxHops},
 	} {
 		value, ok := annotations[setting.key]
 		if !ok {
@@ -114,6 +120,13 @@ func (s *Settings) readCanaries(value string) (err error) {
 func (s *Settings) readSoak(value string) (err error) {
 	if s.Soak, err = time.ParseDuration(value); err == nil && s.Soak < 0 {
 		err = errors.New("it is negative")
+	}
+	return err
+}
+
+func (s *Settings) readMaxHops(value string) (err error) {
+	if s.MaxHops, err = strconv.Atoi(value); err == nil && (s.MaxHops < 1 || s.MaxHops > hops.Max) {
+		err = errors.New("it is out of range")
 	}
 	return err
 }

@@ -27,9 +27,9 @@ var _ = Describe("Settings", func() {
 
 	It("should be read from the annotations", func() {
 		Expect(drain.SettingsOf(nil)).To(Equal(drain.Settings{}))
-		Expect(drain.SettingsOf(set("windows", "maintenance", "canaries", "3", "soak", "90m",
+		Expect(drain.SettingsOf(set("windows", "maintenance", "canaries", "3", "soak", "90m", "max-hops", "3",
 			"freezes", "2026-12-20T00:00:00Z/2026-12-27T00:00:00Z, 2026-12-30T00:00:00Z/2026-12-31T00:00:00Z"))).
-			To(Equal(drain.Settings{InWindows: true, Canaries: 3, Soak: 90 * time.Minute,
+			To(Equal(drain.Settings{InWindows: true, Canaries: 3, Soak: 90 * time.Minute, MaxHops: 3,
 				Freezes: []drain.Span{{Begin: day(20), End: day(27)}, {Begin: day(30), End: day(31)}}}))
 	})
 
@@ -56,6 +56,9 @@ var _ = Describe("Settings", func() {
 		Entry("a negative number", "canaries", "-1", "negative"),
 		Entry("no duration", "soak", "1", "duration"),
 		Entry("a negative duration", "soak", "-1h", "negative"),
+		Entry("no number of hops", "max-hops", "all", "set it to a number from 1 to 3"),
+		Entry("no migration at all", "max-hops", "0", "set it to a number from 1 to 3"),
+		Entry("too many migrations", "max-hops", "4", "set it to a number from 1 to 3"),
 	)
 })
 

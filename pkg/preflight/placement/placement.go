@@ -81,14 +81,14 @@ type Finder struct {
 // Find finds a destination for the shoot, or what keeps it.
 func (f *Finder) Find(ctx context.Context, shoot *gardencorev1beta1.Shoot) drain.Assessment {
 	source := *shoot.Status.SeedName
-	if changing, ok := hibernationChanges(shoot, f.Permits[source]); ok {
+	if changing, ok := hibernationChanges(shoot, f.PermitsOf(shoot)); ok {
 		return changing
 	}
 	f.readOnce(ctx)
 
 	anywhere := preflight.SeedView{Name: "another", Error: errors.New("not chosen yet")}
 	obstacles := without(f.obstacles(shoot, source, anywhere), ofDestination)
-	way := f.way(shoot, source, obstacles)
+	way := f.way(shoot, obstacles)
 	if way.IsClassic() {
 		obstacles = without(obstacles, ofLiveOnly)
 	}
@@ -102,7 +102,11 @@ func (f *Finder) Find(ctx context.Context, shoot *gardencorev1beta1.Shoot) drain
 		destination, err := f.schedule(ctx, shoot, source, refused)
 		if err != nil {
 			reason, message := verdict(err, refused)
-			return drain.Assessment{Reason: reason, Message: message}
+			stays := drain.Assessment{Reason: reason, Message: message}
+			if way != drain.Live {
+				return stays
+			}
+			return f.byWay(ctx, shoot, refused, stays)
 		}
 		there := preflight.SeedView{Name: destination.Name, Seed: destination}
 		obstacles := only(f.obstacles(shoot, source, there), ofDestination)
@@ -118,8 +122,8 @@ func (f *Finder) Find(ctx context.Context, shoot *gardencorev1beta1.Shoot) drain
 
 // way returns the first way that the shoot permits, in the order of drain.Way. Whether it goes that way depends on the
 // obstacles that the way does not get round.
-func (f *Finder) way(shoot *gardencorev1beta1.Shoot, source string, obstacles []preflight.Finding) drain.Way {
-	permits := f.Permits[source]
+func (f *Finder) way(shoot *gardencorev1beta1.Shoot, obstacles []preflight.Finding) drain.Way {
+	permits := f.PermitsOf(shoot)
 	switch {
 	case len(obstacles) == 0:
 		return drain.Live
@@ -159,10 +163,30 @@ func verdict(err error, refused map[string][]preflight.Finding) (drain.Reason, s
 	return drain.Reason(reason), strings.Join(texts, "; ")
 }
 
+// PermitsOf returns which ways the operator of the seed whose drain moves the shoot permits.
+func (f *Finder) PermitsOf(shoot *gardencorev1beta1.Shoot) drain.Permits {
+	return f.Permits[f.movedBy(drain.ShootOf(shoot))]
+}
+
+// movedBy returns the seed whose drain moves the shoot.
+func (f *Finder) movedBy(shoot drain.Shoot) string {
+	return shoot.MovedBy(func(name string) bool {
+		seed := f.seed(name).Seed
+		return seed != nil && drain.Requested(seed)
+	})
+}
+
 // obstacles returns what speaks against the live migration to the destination.
 func (f *Finder) obstacles(
 	shoot *gardencorev1beta1.Shoot, source string, destination preflight.SeedView,
 ) []preflight.Finding {
+	return preflight.Obstacles(preflight.Evaluate(f.facts(shoot, source, destination)))
+}
+
+// facts returns what is known of a live migration between the seeds that is not started yet.
+func (f *Finder) facts(
+	shoot *gardencorev1beta1.Shoot, source string, destination preflight.SeedView,
+) preflight.Facts {
 	// As it will be once the move is started. Nothing below the fields that are set is touched.
 	moved := *shoot
 	moved.Annotations = maps.Clone(shoot.Annotations)
@@ -170,10 +194,10 @@ func (f *Finder) obstacles(
 		moved.Annotations = map[string]string{}
 	}
 	moved.Annotations[steps.AnnotationIntent] = "true"
-	moved.Spec.SeedName = &destination.Name
+	moved.Spec.SeedName, moved.Status.SeedName = &destination.Name, &source
 
 	key := client.ObjectKeyFromObject(shoot)
-	return preflight.Obstacles(preflight.Evaluate(preflight.Facts{
+	return preflight.Facts{
 		Shoot: &moved, Source: f.seed(source), Destination: destination, Planned: true, Now: f.Now,
 		RegionError:      f.regionsErr,
 		RegionConfigMaps: gardenerutils.FindRegionConfigMaps(f.regions, cloudProfileName(shoot)),
@@ -182,7 +206,7 @@ func (f *Finder) obstacles(
 		ExposureClass:      f.exposureClasses[ptr.Deref(shoot.Spec.ExposureClassName, "")],
 		ExposureClassError: f.exposureClassesErr,
 		HostedSeeds:        preflight.HostedSeeds(shoot, f.Seeds),
-	}))
+	}
 }
 
 // only returns the findings of the given checks.
@@ -216,10 +240,17 @@ func (f *Finder) schedule(
 			candidates = append(candidates, seed)
 		}
 	}
+	return f.choose(ctx, shoot, f.Strategy, candidates)
+}
+
+// choose lets gardener-scheduler's own code choose among the candidates.
+func (f *Finder) choose(
+	ctx context.Context, shoot *gardencorev1beta1.Shoot, strategy string, candidates []gardencorev1beta1.Seed,
+) (*gardencorev1beta1.Seed, error) {
 	scheduler := &schedulershoot.Reconciler{
 		Client: &schedulerView{Client: f.Client, seeds: candidates, shoots: f.Shoots},
 		Config: &schedulerconfigv1alpha1.ShootSchedulerConfiguration{
-			Strategy: schedulerconfigv1alpha1.CandidateDeterminationStrategy(f.Strategy),
+			Strategy: schedulerconfigv1alpha1.CandidateDeterminationStrategy(strategy),
 		},
 		GardenNamespace: f.Namespace,
 	}
