@@ -100,12 +100,10 @@ func (r *Reconciler) tell(ctx context.Context, l *look, announcement drain.Annou
 	}
 	r.log(ctx)("A move could not be announced", "shoot", announcement.Key, "failures", failures, "cause",
 		r.memory.noticed.problem, "continues", goOn)
-	for i := range l.seeds {
-		if l.seeds[i].Name == announcement.Drain {
-			r.Recorder.Eventf(&l.seeds[i], nil, corev1.EventTypeWarning, EventNoticeFailed, actionMove,
-				"The move of shoot %s could not be announced, %s: %s", announcement.Key, consequence,
-				r.memory.noticed.problem)
-		}
+	if seed := l.seed(announcement.Drain); seed != nil {
+		r.Recorder.Eventf(seed, nil, corev1.EventTypeWarning, EventNoticeFailed, actionMove,
+			"The move of shoot %s could not be announced, %s: %s", announcement.Key, consequence,
+			r.memory.noticed.problem)
 	}
 	return goOn
 }

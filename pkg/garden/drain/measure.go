@@ -21,7 +21,7 @@ func (r *Reconciler) measure(ctx context.Context, l *look, connections []drain.C
 	var errs []error
 	for _, connection := range connections {
 		one, other := l.seed(connection.One), l.seed(connection.Other)
-		if one == nil || other == nil || !r.unmeasured(one, other.Name) && !r.unmeasured(other, one.Name) {
+		if one == nil || other == nil || !r.wanting(one, other) {
 			continue
 		}
 		errs = append(errs, r.ask(ctx, l, one, other.Name), r.ask(ctx, l, other, one.Name))
@@ -29,15 +29,19 @@ func (r *Reconciler) measure(ctx context.Context, l *look, connections []drain.C
 	return errors.Join(errs...)
 }
 
-// unmeasured reports whether the agent of the seed takes part in probes and has no result that counts.
-func (r *Reconciler) unmeasured(seed *gardencorev1beta1.Seed, other string) bool {
-	var probes seedfacts.Probes
-	if err := seedfacts.Of(seed, seedfacts.AnnotationProbes, &probes); err != nil {
-		// There is nobody to ask. The shoot waits, and its message says why.
-		return false
+// wanting reports whether the agents of both seeds take part in probes, and one of them has no result that counts. If
+// one takes no part it is no use to ask: the shoot waits, and its message says why.
+func (r *Reconciler) wanting(one, other *gardencorev1beta1.Seed) bool {
+	wanting := false
+	for from, to := range map[*gardencorev1beta1.Seed]string{one: other.Name, other: one.Name} {
+		var probes seedfacts.Probes
+		if err := seedfacts.Of(from, seedfacts.AnnotationProbes, &probes); err != nil || probes.Off {
+			return false
+		}
+		result := probes.To(to).Result
+		wanting = wanting || result == nil || result.Outdated(r.Clock.Now())
 	}
-	result := probes.To(other).Result
-	return !probes.Off && (result == nil || result.Outdated(r.Clock.Now()))
+	return wanting
 }
 
 // ask asks the agent of the seed, unless it is asked already.

@@ -132,10 +132,8 @@ func (r *Reconciler) patchSeed(ctx context.Context, seed, changed *gardencorev1b
 }
 
 func (r *Reconciler) resumedAt(l *look, name string) time.Time {
-	for i := range l.seeds {
-		if l.seeds[i].Name == name {
-			return drain.SeedOf(&l.seeds[i]).ResumedAt
-		}
+	if seed := l.seed(name); seed != nil {
+		return drain.SeedOf(seed).ResumedAt
 	}
 	return time.Time{}
 }
