@@ -32,6 +32,8 @@ func newPlan(o *options) *cobra.Command {
 			"except with --probe: then it asks the agents of both seeds, by an annotation on their Seeds, to probe " +
 			"the connection\nbetween them, and waits for what they find. That needs the permission to patch " +
 			"Seeds.\n\n" +
+			"If nothing but the distance is in the way, the plan shows the shortest way by other seeds, with the\n" +
+			"commands for it. With --probe the agents of these seeds probe the connections on the way as well.\n\n" +
 			"A check that cannot be made from here is Unknown; the agents make it before the migration begins.\n" +
 			"The exit code is 1 if the shoot is not ready to migrate; with --probe 3 if the agents have not\n" +
 			"completed the probe within 15 minutes and nothing else is in the way.",
@@ -129,13 +131,43 @@ func (o *options) plan(ctx context.Context, name string, f *planFlags) (view.Pla
 	case err != nil:
 		return view.Plan{}, err
 	}
-	in, err := inspect.PlanReader{Garden: s.garden, Seeds: s.seeds, Members: s.members,
-		NameServers: dns.NewNameServers(nil), Clock: o.clock}.Read(ctx, shoot, f.to)
-	if err != nil {
+	judge := func() (view.Plan, error) {
+		in, err := inspect.PlanReader{Garden: s.garden, Seeds: s.seeds, Members: s.members,
+			NameServers: dns.NewNameServers(nil), Clock: o.clock}.Read(ctx, shoot, f.to)
+		if err != nil {
+			return view.Plan{}, err
+		}
+		in.PermitsWorkers, in.Probed, in.ProbeTimedOut = f.permitsWorkers, probed, late
+		return inspect.Plan(in, f.to)
+	}
+	p, err := judge()
+	if err != nil || !probed || p.Detour == nil || len(p.Detour.NotMeasured()) == 0 {
+		return p, err
+	}
+	switch err := o.probeDetour(ctx, s, shoot, *p.Detour); {
+	case errors.Is(err, steer.ErrProbeTimeout):
+		late = err.Error()
+	case err != nil:
 		return view.Plan{}, err
 	}
-	in.PermitsWorkers, in.Probed, in.ProbeTimedOut = f.permitsWorkers, probed, late
-	return inspect.Plan(in, f.to)
+	return judge()
+}
+
+// probeDetour lets the agents probe the connections on the way to a destination that is too far away for one migration.
+func (o *options) probeDetour(
+	ctx context.Context, s *surroundings, shoot *gardencorev1beta1.Shoot, detour view.Detour,
+) error {
+	for _, hop := range detour.NotMeasured() {
+		probe := steer.ConnectionProbe{Client: s.garden.Client, Clock: o.clock, DryRun: o.dryRun, Out: o.Err}
+		if hop.Source == ptr.Deref(shoot.Status.SeedName, "") {
+			// Nobody knows in other seeds what the control plane needs.
+			probe.Shoot = client.ObjectKeyFromObject(shoot)
+		}
+		if err := probe.Do(ctx, hop.Source, hop.Destination); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // probeConnection lets the agents probe the connection between the seeds, if that is asked for, and returns whether it

@@ -9,8 +9,10 @@ import (
 	"encoding/json"
 	"time"
 
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
 
@@ -105,6 +107,42 @@ var _ = Describe("plan --probe", func() {
 			Connections: []seedfacts.Connection{{Seed: "seed-b", Result: result}}})
 		Expect(run()).To(Equal(exit.No), errs.String())
 		Expect(out.String()).To(ContainSubstring("the gateway does not route"))
+	})
+
+	It("should have the connections on the way to a distant destination probed, too", func() {
+		seedM := p.seedB.DeepCopy()
+		seedM.Name, seedM.Spec.Ingress.Domain = "seed-m", "ingress.seed-m.example.org"
+		seeds := map[string]*gardencorev1beta1.Seed{"seed-a": p.seedA, "seed-b": p.seedB, "seed-m": seedM}
+		for name, seed := range seeds {
+			seed.Spec.Provider.Region = name
+		}
+		regions := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "regions",
+			Labels:      map[string]string{"scheduling.gardener.cloud/purpose": "region-config"},
+			Annotations: map[string]string{"scheduling.gardener.cloud/cloudprofiles": "local"}},
+			Data: map[string]string{"seed-a": "seed-m: 100\nseed-b: 300\n", "seed-m": "seed-a: 100\nseed-b: 110\n"}}
+		garden.put(seedM, regions)
+		// The agents answer what they are asked.
+		probed := map[string]*seedfacts.Probes{"seed-a": {}, "seed-b": {}, "seed-m": {}}
+		clock.meanwhile = func() {
+			for name, seed := range seeds {
+				for other := range seeds {
+					if garden.annotation("/apis/core.gardener.cloud/v1beta1/seeds/"+name,
+						seedfacts.ProbeRequest(other)) != "" {
+						probed[name].Set(seedfacts.Connection{Seed: other, Result: &seedfacts.ProbeResult{
+							Looked:    seedfacts.Looked{LookedAt: metav1.NewTime(clock.Now())},
+							RoundTrip: metav1.Duration{Duration: 50 * time.Millisecond}, Sent: 1 << 30, Received: 1 << 30}})
+					}
+				}
+				seedlook.Say(seed, seedfacts.AnnotationProbes, probed[name])
+				garden.put(seed)
+			}
+		}
+		Expect(run()).To(Equal(exit.No), errs.String())
+		for _, pair := range []string{"seed-a and seed-b", "seed-a and seed-m", "seed-m and seed-b"} {
+			Expect(errs.String()).To(ContainSubstring("Probing the connection between seeds " + pair))
+		}
+		Expect(out.String()).To(And(ContainSubstring("BY WAY OF seed seed-m (2 migrations"),
+			MatchRegexp(`seed-m +seed-b +110 +50ms`), Not(ContainSubstring("not measured"))))
 	})
 
 	It("should end with the answer if both agents complete it", func() {

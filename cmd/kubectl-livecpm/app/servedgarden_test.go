@@ -120,6 +120,16 @@ func (g *servedGarden) put(objects ...client.Object) {
 	}
 }
 
+// annotation returns the value of an annotation of the object at the path; empty if it has none.
+func (g *servedGarden) annotation(at, key string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	metadata, _ := g.objects[at]["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	value, _ := annotations[key].(string)
+	return value
+}
+
 func prefixOf(groupVersion string) string {
 	if strings.Contains(groupVersion, "/") {
 		return "/apis/" + groupVersion

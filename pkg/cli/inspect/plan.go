@@ -116,6 +116,11 @@ func Plan(in PlanInput, destination string) (view.Plan, error) {
 	in.expect(&out, destination)
 	out.ProbeTimedOut = in.ProbeTimedOut
 	out.CanGo = out.Destination != "" && len(obstacles(checks)) == 0
+	if !out.CanGo {
+		if out.Detour, err = in.detour(out, destination); err != nil {
+			return out, err
+		}
+	}
 	out.Next = next(out, in)
 	return out, nil
 }
@@ -132,11 +137,11 @@ func next(p view.Plan, in PlanInput) string {
 	target := fmt.Sprintf("%s -n %s", p.Shoot, p.Namespace)
 	switch {
 	case p.CanGo:
-		permit := ""
-		if in.PermitsWorkers && len(in.Shoot.Spec.Provider.Workers) > 0 {
-			permit = " --permit-workers"
-		}
-		return fmt.Sprintf("kubectl livecpm start %s --to %s%s", target, p.Destination, permit)
+		return in.command("start", p.Destination)
+	case p.Detour != nil && p.Detour.Measure != "":
+		return p.Detour.Measure
+	case p.Detour != nil && len(p.Detour.Hops) > 0:
+		return in.command("plan", p.Detour.Hops[0].Destination)
 	case stateOf(in) != summary.None && slices.Contains(obstacles(p.Checks), CheckNotUnderWay):
 		return "kubectl livecpm get " + target
 	case p.Destination != "":
@@ -147,9 +152,9 @@ func next(p view.Plan, in PlanInput) string {
 
 func stateOf(in PlanInput) summary.State { return summary.Summarize(in.Shoot, in.Now.Time).State }
 
-// expect writes into the plan how long the steps take on the way to the destination.
-func (in PlanInput) expect(out *view.Plan, destination string) {
-	facts := expected.NewLandscape(in.Seeds, in.Past).Facts(in.Shoot, out.Source, destination)
+// facts returns what is known of how long a migration of the shoot between the seeds takes.
+func (in PlanInput) facts(source, destination string) expected.Facts {
+	facts := expected.NewLandscape(in.Seeds, in.Past).Facts(in.Shoot, source, destination)
 	for _, record := range in.TTLs {
 		facts.TTL = max(facts.TTL, record.TTL.Duration)
 	}
@@ -158,7 +163,12 @@ func (in PlanInput) expect(out *view.Plan, destination string) {
 			facts.Database = max(facts.Database, member.DBSize)
 		}
 	}
-	all := facts.Plan()
+	return facts
+}
+
+// expect writes into the plan how long the steps take on the way to the destination.
+func (in PlanInput) expect(out *view.Plan, destination string) {
+	all := in.facts(out.Source, destination).Plan()
 	out.Steps, out.ExpectedSeconds, out.Basis = nil, all.Seconds, all.Basis
 	for i, step := range steps.Table() {
 		out.Steps = append(out.Steps, view.PlannedStep{

@@ -56,7 +56,39 @@ func Drain(d summary.Drain, o Options) string {
 		out.WriteString("There is no table of its shoots.\n")
 	case len(d.Table.Shoots) > 0:
 		out.WriteString("\n" + drainRows(*d.Table, o))
+		out.WriteString(drainBetween(*d.Table, o))
 		out.WriteString(drainBlocked(*d.Table, o))
+	}
+	return out.String()
+}
+
+// towards writes where the shoot goes, and where from there.
+func towards(shoot drain.TableRow) string {
+	var seeds []string
+	for _, seed := range []string{shoot.Destination, shoot.FinalDestination} {
+		if seed != "" {
+			seeds = append(seeds, seed)
+		}
+	}
+	return orDash(strings.Join(seeds, ", "))
+}
+
+// drainBetween lists the shoots that rest in a seed on the way.
+func drainBetween(table drain.Table, o Options) string {
+	var out strings.Builder
+	for _, shoot := range table.Shoots {
+		if shoot.IntermediateSeed == "" {
+			continue
+		}
+		if out.Len() == 0 {
+			out.WriteString("\n" + o.paint(bold, "BETWEEN two migrations") + "\n")
+		}
+		end := shoot.FinalDestination
+		if end == "" {
+			end = shoot.Destination
+		}
+		fmt.Fprintf(&out, "    %s/%s is in seed %s on its way to seed %s\n", shoot.Namespace, shoot.Name,
+			shoot.IntermediateSeed, end)
 	}
 	return out.String()
 }
@@ -85,7 +117,7 @@ func (p DrainPlan) Text(o Options) string {
 		if shoot.Reason == drain.ReasonNext {
 			reason = ""
 		}
-		row := []string{shoot.Namespace, shoot.Name, orDash(shoot.Purpose), orDash(shoot.Destination),
+		row := []string{shoot.Namespace, shoot.Name, orDash(shoot.Purpose), towards(shoot),
 			orDash(string(shoot.Way)), orDash(reason), until(shoot, o)}
 		if o.Wide {
 			row = append(row, orDash(flat(shoot.Message)))
@@ -167,7 +199,7 @@ func drainRows(table drain.Table, o Options) string {
 		}
 		row := []string{
 			shoot.Namespace, shoot.Name, orDash(shoot.Purpose), string(shoot.State), string(shoot.Reason),
-			until(shoot, o), orDash(shoot.Destination), orDash(string(shoot.Way)), orDash(attempts),
+			until(shoot, o), towards(shoot), orDash(string(shoot.Way)), orDash(attempts),
 		}
 		if o.Wide {
 			row = append(row, orDash(flat(shoot.Message)))

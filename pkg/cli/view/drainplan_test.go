@@ -38,6 +38,17 @@ var _ = Describe("DrainPlan", func() {
 		expectGolden("drain-plan-wide", plan.Text(view.Options{Wide: true}))
 	})
 
+	It("should draw who leaves by way of another seed", func() {
+		far := moves("far", "production", "seed-m", drain.Live)
+		far.FinalDestination = "seed-b"
+		unknown := far
+		unknown.Name, unknown.Reason = "unknown", drain.ReasonNotMeasured
+		unknown.Message = "moves to seed seed-b by way of seed seed-m when the agents have measured all connections"
+		plan := view.DrainPlan{Seed: "seed-a", Counts: drain.Counts{Total: 2, Waiting: 2},
+			Shoots: []drain.TableRow{far, unknown}}
+		expectGolden("drain-plan-by-way", plan.Text(view.Options{}))
+	})
+
 	It("should say that all leave, or that there is nobody", func() {
 		plan := view.DrainPlan{Seed: "seed-a", Counts: drain.Counts{Total: 1, Waiting: 1},
 			Shoots: []drain.TableRow{moves("live", "production", "seed-b", drain.Classic)}}

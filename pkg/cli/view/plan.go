@@ -64,6 +64,9 @@ type Plan struct {
 	// ExpectedSeconds is how long all of them take, Basis the weakest of what that is taken from.
 	ExpectedSeconds float64       `json:"expectedSeconds"`
 	Basis           summary.Basis `json:"basis"`
+	// Detour is the way to the destination by way of other seeds, if nothing but the distance is in the way; nil if
+	// something else is, or nothing.
+	Detour *Detour `json:"detour,omitempty"`
 	// ProbeTimedOut says what the probe of the connection was waited for in vain; empty if it has ended, or was not
 	// asked for.
 	ProbeTimedOut string `json:"probeTimedOut,omitempty"`
@@ -93,6 +96,9 @@ func (p Plan) Text(o Options) string {
 	}
 
 	out.WriteString("\n" + o.paint(bold, "STEPS") + " (expected " + Basis(p.Steps) + ")\n" + planSteps(p))
+	if p.Detour != nil {
+		out.WriteString("\n" + p.Detour.text(o))
+	}
 	out.WriteString("\n" + verdict(p, o) + "\n")
 	out.WriteString("Next: " + p.Next + "\n")
 	return out.String()

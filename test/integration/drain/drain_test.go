@@ -16,6 +16,7 @@ import (
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -476,6 +477,96 @@ var _ = Describe("Drain", func() {
 		defer lock.Unlock()
 		Expect(subjects).To(ConsistOf(framework.ProjectNamespace+"/"+prefix+"0",
 			framework.ProjectNamespace+"/"+prefix+"1"))
+	})
+
+	Describe("where all destinations are too far away", func() {
+		far := func(region string) func(*gardencorev1beta1.Seed) {
+			return func(s *gardencorev1beta1.Seed) { s.Spec.Provider.Region = region }
+		}
+		// distant is a shoot that belongs into the region of seed b.
+		distant := func() *gardencorev1beta1.Shoot {
+			GinkgoHelper()
+			return newShoot("distant", func(s *gardencorev1beta1.Shoot) {
+				s.Spec.Purpose = new(gardencorev1beta1.ShootPurposeProduction)
+			})
+		}
+		seeds := func(shoot *gardencorev1beta1.Shoot) func(Gomega) string {
+			return func(g Gomega) string {
+				g.Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), shoot)).To(Succeed())
+				return fmt.Sprintf("%s to %s", (*shoot.Status.SeedName)[len(prefix):], (*shoot.Spec.SeedName)[len(prefix):])
+			}
+		}
+
+		BeforeEach(func() {
+			// Seeds far-a, m and b lie in a row.
+			source = newSeed("far-a", far("start"))
+			newSeed("m", far("middle"))
+			regions := &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: prefix + "regions", Namespace: v1beta1constants.GardenNamespace,
+					Labels: map[string]string{
+						v1beta1constants.SchedulingPurpose: v1beta1constants.SchedulingPurposeRegionConfig},
+					Annotations: map[string]string{
+						v1beta1constants.AnnotationSchedulingCloudProfiles: framework.CloudProfile}},
+				Data: map[string]string{"start": "middle: 100\nregion: 300\n",
+					"middle": "start: 100\nregion: 110\n", "region": "start: 300\nmiddle: 110\n"},
+			}
+			Expect(garden.Client.Create(ctx, regions)).To(Succeed())
+			DeferCleanup(func() { Expect(garden.Client.Delete(ctx, regions)).To(Succeed()) })
+		})
+
+		It("should move by way of another seed if that is permitted, over restarts", func() {
+			shoot := distant()
+			Eventually(func() error {
+				moved := shoot.DeepCopy()
+				metav1.SetMetaDataAnnotation(&moved.ObjectMeta, "migration.gardener.cloud/live-migrate", "true")
+				moved.Spec.SeedName = new(prefix + "b")
+				return garden.Client.SubResource("binding").Patch(ctx, moved, client.MergeFrom(shoot.DeepCopy()),
+					client.DryRunAll)
+			}).Should(MatchError(ContainSubstring("exceeds threshold 180")), "the garden refuses the direct way")
+
+			stop := start()
+			begin()
+			Eventually(table).Should(Equal(map[string]string{"distant": "Blocked RegionsTooDistant "}))
+			Consistently(sim.starts).WithTimeout(2 * time.Second).Should(BeEmpty())
+
+			sim.hold(true)
+			annotate(map[string]string{drain.AnnotationMaxHops: "2"})
+			Eventually(seeds(shoot)).Should(Equal("far-a to m"))
+			stop()
+			sim.hold(false)
+			Eventually(seeds(shoot)).Should(Equal("m to m"))
+			sim.hold(true)
+			stop = start()
+			Eventually(seeds(shoot)).Should(Equal("m to b"))
+			Expect(condition(Default)).NotTo(HavePrefix("True"))
+			stop()
+			sim.hold(false)
+			Eventually(seeds(shoot)).Should(Equal("b to b"))
+			start()
+			Eventually(condition).Should(Equal(
+				"True Empty No shoot is left in the seed. 1 shoot: 1 done, 0 running, 0 waiting, 0 blocked"))
+			Expect(table(Default)).To(Equal(map[string]string{"distant": "Done Moved Live"}))
+			Expect(sim.starts()).To(Equal(map[string]int{prefix + "distant": 2}))
+		})
+
+		It("should rest on the way after a cancellation, say where, and continue", func() {
+			shoot := distant()
+			annotate(map[string]string{drain.AnnotationMaxHops: "2"})
+			sim.hold(true)
+			start()
+			begin()
+			Eventually(seeds(shoot)).Should(Equal("far-a to m"))
+			cancel()
+			Eventually(condition).Should(HavePrefix("Progressing Cancelling "))
+			sim.hold(false)
+			Eventually(condition).Should(HavePrefix(fmt.Sprintf("False StoppedBetweenSeeds The drain is cancelled. "+
+				"Between two migrations: 1 shoot (%s/%s is in seed %sm on its way to seed %sb). ",
+				shoot.Namespace, shoot.Name, prefix, prefix)))
+			Consistently(seeds(shoot)).WithTimeout(2 * time.Second).Should(Equal("m to m"))
+			begin()
+			Eventually(condition).Should(HavePrefix("True Empty "))
+			Expect(seeds(shoot)(Default)).To(Equal("b to b"))
+		})
 	})
 
 	It("should let shoots that cannot go live go classically in their maintenance window, where that is "+
