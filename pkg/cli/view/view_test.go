@@ -152,6 +152,14 @@ var _ = Describe("Plan", func() {
 			expectGolden("plan-"+name, p.Text(view.Options{}))
 		})
 	}
+
+	It("should end with the way by other seeds if nothing but the distance is in the way", func() {
+		p, err := inspect.Plan(load[inspect.PlanInput]("plans", "by-way"), "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		_, end, found := strings.Cut(p.Text(view.Options{}), "BY WAY OF")
+		Expect(found).To(BeTrue())
+		expectGolden("by-way", "BY WAY OF"+end)
+	})
 })
 
 var _ = Describe("Drain", func() {

@@ -498,7 +498,10 @@ var _ = Describe("Drain", func() {
 		}
 
 		BeforeEach(func() {
-			// Seeds far-a, m and b lie in a row.
+			// Seeds far-a, m and b lie in a row. No shoot goes to seed a.
+			patch := client.MergeFrom(source.DeepCopy())
+			source.Spec.Settings.Scheduling.Visible = false
+			Expect(garden.Client.Patch(ctx, source, patch)).To(Succeed())
 			source = newSeed("far-a", far("start"))
 			newSeed("m", far("middle"))
 			regions := &corev1.ConfigMap{
