@@ -624,11 +624,23 @@ var _ = Describe("Steerer", func() {
 			Expect(steer.Drained(seed)).
 				To(Equal("drain requested, Drained is Progressing (Draining): 3 of 5 shoots have left"))
 
-			_, err = steerer.CancelDrain(ctx, seed)
+			result, err = steerer.CancelDrain(ctx, seed)
 			Expect(err).NotTo(HaveOccurred())
+			Expect(result.Not).NotTo(ContainElement(ContainSubstring("between two migrations")))
 			Expect(seed.Annotations).NotTo(HaveKey(drain.AnnotationDrain))
 			_, err = steerer.CancelDrain(ctx, seed)
 			Expect(err).To(MatchError("no drain of Seed seed-a is requested"))
+		})
+
+		It("should say where to find shoots that are between two migrations", func() {
+			seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a", Annotations: map[string]string{
+				drain.AnnotationDrain: "true", drain.AnnotationMaxHops: "2"}}}
+			create()
+			Expect(c.Create(ctx, seed)).To(Succeed())
+			result, err := steerer.CancelDrain(ctx, seed)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(result.Not).To(ContainElement("shoots between two migrations stay in the seed on the way: the status " +
+				"names them, and how to continue"))
 		})
 	})
 })

@@ -233,7 +233,7 @@ var _ = Describe("By way of other seeds", func() {
 				"the agents measure the last one themselves before it begins")
 		})
 
-		It("should ask nobody who makes no probes, and nobody while nothing may begin", func() {
+		It("should ask nobody while nothing may begin, and go by way of no seed without an agent", func() {
 			f := inARow(asked("max-hops", "2", "freezes", "2026-11-20T09:00:00Z/2026-11-20T12:00:00Z"))
 			measured(f, 0, 0, 0)
 			f.reconcile()
@@ -246,9 +246,27 @@ var _ = Describe("By way of other seeds", func() {
 			})
 			f.clock.Step(30 * time.Second)
 			f.reconcile()
-			Expect(row(f)).To(Equal("Waiting DistanceNotMeasured seed-m seed-b"))
-			Expect(f.table("seed-a")["x"].Message).To(ContainSubstring("seed seed-m says nothing about probes"))
+			Expect(row(f)).To(Equal("Blocked RegionsTooDistant"))
 			Expect(requests(f)).To(BeEmpty())
+		})
+
+		It("should ask again after a while where agents could not find out everything", func() {
+			f := inARow(asked("max-hops", "2"))
+			measured(f, 60, 70, 0)
+			f.changeSeed("seed-b", func(s *gardencorev1beta1.Seed) {
+				var probes seedfacts.Probes
+				Expect(seedfacts.Of(s, seedfacts.AnnotationProbes, &probes)).To(Succeed())
+				probes.Connections[0].Result.Unknown = []string{"images of the control plane"}
+				seedlook.Say(s, seedfacts.AnnotationProbes, probes)
+			})
+			f.reconcile()
+			Expect(row(f)).To(Equal("Waiting DistanceNotMeasured seed-m seed-b"))
+			Expect(f.table("seed-a")["x"].Message).To(ContainSubstring("images of the control plane"))
+			Expect(requests(f)).To(BeEmpty())
+			f.clock.Step(2 * time.Minute)
+			f.reconcile()
+			at := "2026-11-20T10:02:00Z"
+			Expect(requests(f)).To(Equal(map[string]string{"seed-m seed-b": at, "seed-b seed-m": at}))
 		})
 
 		It("should take no way with a round trip that is too long", func() {

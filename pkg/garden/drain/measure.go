@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,8 +30,11 @@ func (r *Reconciler) measure(ctx context.Context, l *look, connections []drain.C
 	return errors.Join(errs...)
 }
 
-// wanting reports whether the agents of both seeds take part in probes, and one of them has no result that counts. If
-// one takes no part it is no use to ask: the shoot waits, and its message says why.
+// again is how old a result must be that left something unknown before the agents are asked once more.
+const again = 2 * time.Minute
+
+// wanting reports whether the agents of both seeds make probes, and one of them has no result that counts, or none that
+// is complete.
 func (r *Reconciler) wanting(one, other *gardencorev1beta1.Seed) bool {
 	wanting := false
 	for from, to := range map[*gardencorev1beta1.Seed]string{one: other.Name, other: one.Name} {
@@ -39,7 +43,8 @@ func (r *Reconciler) wanting(one, other *gardencorev1beta1.Seed) bool {
 			return false
 		}
 		result := probes.To(to).Result
-		wanting = wanting || result == nil || result.Outdated(r.Clock.Now())
+		wanting = wanting || result == nil || result.Outdated(r.Clock.Now()) ||
+			!result.InOrder() && r.Clock.Since(result.LookedAt.Time) >= again
 	}
 	return wanting
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/migration/drain"
 	"github.com/livecpm/livecpm/pkg/migration/hops"
+	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight"
 )
@@ -38,9 +39,12 @@ func HopOf(f preflight.Facts) hops.Hop {
 		hop.Distance = *apart.Distance
 	}
 	f.Planned, f.Probed = true, true
+	if speaks, err := steps.ParseProtocols(f.Source.Seed.Annotations[steps.SeedAnnotationProtocols]); err == nil {
+		f.Protocols = speaks
+	}
 	obstacles := only(preflight.Obstacles(preflight.Evaluate(f)), ofHop)
 	unmeasured := slices.ContainsFunc(obstacles, func(finding preflight.Finding) bool {
-		return finding.Name == preflight.SeedConnection && finding.Status == preflight.Unknown
+		return finding.Name == preflight.SeedConnection && finding.Status == preflight.Unknown && takesPart(f)
 	})
 	switch {
 	case len(obstacles) == 0:
@@ -51,6 +55,17 @@ func HopOf(f preflight.Facts) hops.Hop {
 		hop.Why = strings.Join(preflight.Sentences(obstacles), "; ")
 	}
 	return hop
+}
+
+// takesPart reports whether there is an agent in both seeds that can be asked for a probe.
+func takesPart(f preflight.Facts) bool {
+	for _, view := range []preflight.SeedView{f.Source, f.Destination} {
+		var probes seedfacts.Probes
+		if seedfacts.Of(view.Seed, seedfacts.AnnotationProbes, &probes) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // byWay finds a way by other seeds to a destination that is refused only because it is too far away. Without one, the
