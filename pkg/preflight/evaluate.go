@@ -584,9 +584,9 @@ func checkRegionDistance(f Facts) Finding {
 
 // tooFar returns that the regions of the seeds are too far apart, or not known to be near.
 func tooFar(format string, args ...any) Finding {
-	finding := fail(RegionDistance, fmt.Sprintf("choose a nearer destination, complete the region ConfigMap, or accept "+
-		"the distance with the annotation %s=true", v1beta1constants.AnnotationMigrationAllowDistantRegions), format,
-		args...)
+	finding := fail(RegionDistance, fmt.Sprintf("choose a nearer destination, complete the region ConfigMap, or "+
+		"accept the distance with the annotation %s=true", v1beta1constants.AnnotationMigrationAllowDistantRegions),
+		format, args...)
 	finding.TooFar = true
 	return finding
 }

@@ -134,8 +134,8 @@ type Finding struct {
 	// Reason is the reason of the condition when this kind of finding alone holds the step. It is empty when the check
 	// passed.
 	Reason steps.Reason
-	// TooFar reports that nothing but the distance between the seeds speaks against the migration: by way of other seeds
-	// it may be possible.
+	// TooFar reports that nothing but the distance between the seeds speaks against the migration: by way of other
+	// seeds it may be possible.
 	TooFar bool
 }
 

@@ -130,7 +130,8 @@ var _ = Describe("plan --probe", func() {
 						seedfacts.ProbeRequest(other)) != "" {
 						probed[name].Set(seedfacts.Connection{Seed: other, Result: &seedfacts.ProbeResult{
 							Looked:    seedfacts.Looked{LookedAt: metav1.NewTime(clock.Now())},
-							RoundTrip: metav1.Duration{Duration: 50 * time.Millisecond}, Sent: 1 << 30, Received: 1 << 30}})
+							RoundTrip: metav1.Duration{Duration: 50 * time.Millisecond}, Sent: 1 << 30,
+							Received: 1 << 30}})
 					}
 				}
 				seedlook.Say(seed, seedfacts.AnnotationProbes, probed[name])

@@ -46,9 +46,9 @@ func (in PlanInput) detour(p view.Plan, destination string) (*view.Detour, error
 	out := &view.Detour{Hops: []view.DetourHop{}}
 	for _, hop := range chain {
 		takes := in.facts(hop.From, hop.To).Plan()
-		out.Hops = append(out.Hops, view.DetourHop{Source: hop.From, Destination: hop.To, State: hop.State, Why: hop.Why,
-			Distance: hop.Distance, RoundTripSeconds: hop.RoundTrip.Seconds(), ExpectedSeconds: takes.Seconds,
-			Basis: takes.Basis})
+		out.Hops = append(out.Hops, view.DetourHop{Source: hop.From, Destination: hop.To, State: hop.State,
+			Why: hop.Why, Distance: hop.Distance, RoundTripSeconds: hop.RoundTrip.Seconds(),
+			ExpectedSeconds: takes.Seconds, Basis: takes.Basis})
 		out.ExpectedSeconds += takes.Seconds
 		out.Commands = append(out.Commands, in.command("start", hop.To)+" --watch")
 	}

@@ -52,8 +52,8 @@ func (s Steerer) CancelDrain(ctx context.Context, seed *gardencorev1beta1.Seed) 
 	out.Not = []string{"migrations in flight continue; shoots that have moved stay where they are",
 		"the progress of the drain is kept: request it again, and it resumes"}
 	if drain.SeedOf(seed).Hops > 1 {
-		out.Not = append(out.Not, "shoots between two migrations stay in the seed on the way: the status names them, and "+
-			"how to continue")
+		out.Not = append(out.Not, "shoots between two migrations stay in the seed on the way: the status names them, "+
+			"and how to continue")
 	}
 	out.Next = []string{"kubectl livecpm drain status " + seed.Name}
 	return out, nil

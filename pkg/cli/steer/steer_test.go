@@ -633,14 +633,14 @@ var _ = Describe("Steerer", func() {
 		})
 
 		It("should say where to find shoots that are between two migrations", func() {
-			seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a", Annotations: map[string]string{
-				drain.AnnotationDrain: "true", drain.AnnotationMaxHops: "2"}}}
+			seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a",
+				Annotations: map[string]string{drain.AnnotationDrain: "true", drain.AnnotationMaxHops: "2"}}}
 			create()
 			Expect(c.Create(ctx, seed)).To(Succeed())
 			result, err := steerer.CancelDrain(ctx, seed)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(result.Not).To(ContainElement("shoots between two migrations stay in the seed on the way: the status " +
-				"names them, and how to continue"))
+			Expect(result.Not).To(ContainElement("shoots between two migrations stay in the seed on the way: the " +
+				"status names them, and how to continue"))
 		})
 	})
 })

@@ -57,8 +57,8 @@ func (d Detour) NotMeasured() []DetourHop {
 // text draws the way.
 func (d Detour) text(o Options) string {
 	if len(d.Hops) == 0 {
-		return strings.Join(wrap(fmt.Sprintf("Nothing but the distance is in the way, and no chain of at most %s leads "+
-			"there by way of other seeds.", conditions.Count(hops.Max, "migration")), o.width()), "\n") + "\n"
+		return strings.Join(wrap(fmt.Sprintf("Nothing but the distance is in the way, and no chain of at most %s "+
+			"leads there by way of other seeds.", conditions.Count(hops.Max, "migration")), o.width()), "\n") + "\n"
 	}
 	var via []string
 	var rows [][]string
@@ -79,8 +79,8 @@ func (d Detour) text(o Options) string {
 		for _, hop := range missing {
 			names = append(names, fmt.Sprintf("from seed %s to seed %s", hop.Source, hop.Destination))
 		}
-		for _, line := range wrap(fmt.Sprintf("Not measured in the last 30 minutes, and not known to be near: %s. Let the "+
-			"agents measure it before you begin, so that the shoot does not come to rest on the way:",
+		for _, line := range wrap(fmt.Sprintf("Not measured in the last 30 minutes, and not known to be near: %s. Let "+
+			"the agents measure it before you begin, so that the shoot does not come to rest on the way:",
 			strings.Join(names, ", ")), o.width()) {
 			out.WriteString(line + "\n")
 		}

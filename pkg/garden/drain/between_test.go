@@ -88,8 +88,8 @@ var _ = Describe("By way of other seeds", func() {
 		f.restart()
 		f.reconcile()
 		Expect(f.told()).To(ContainElements(
-			"Normal DrainMoveEnded The move of the control plane by the drain of seed seed-a is over: Succeeded; it is "+
-				"in seed seed-m, on its way to seed seed-b",
+			"Normal DrainMoveEnded The move of the control plane by the drain of seed seed-a is over: Succeeded; it "+
+				"is in seed seed-m, on its way to seed seed-b",
 			"Normal DrainMoveStarted The drain of seed seed-a moves the control plane to seed seed-b, migration 2 on "+
 				"the way to seed seed-b (Live)"))
 		Expect(f.moving()).To(Equal(map[string]string{"x": "seed-b"}))
@@ -393,7 +393,8 @@ var _ = Describe("By way of other seeds", func() {
 		f.reconcile()
 		f.reconcile()
 		Expect(notifier.notices).To(HaveExactElements(
-			And(HaveField("Seed", "seed-a"), HaveField("Destination", "seed-m"), HaveField("FinalDestination", "seed-b")),
+			And(HaveField("Seed", "seed-a"), HaveField("Destination", "seed-m"),
+				HaveField("FinalDestination", "seed-b")),
 			And(HaveField("Seed", "seed-m"), HaveField("Destination", "seed-b"),
 				HaveField("FinalDestination", "seed-b"))))
 		Expect(notifier.notices[0].ID).NotTo(Equal(notifier.notices[1].ID))

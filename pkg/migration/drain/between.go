@@ -138,7 +138,7 @@ func (p SeedPlan) stoppedBetween() string {
 		names = append(names, fmt.Sprintf("%s is in seed %s on its way to seed %s", entry.Key, entry.Resting,
 			entry.Onward))
 	}
-	return fmt.Sprintf("The drain is cancelled. Between two migrations: %s (%s). Start the drain again to move on what "+
-		"is in between, or remove the annotation %s from the Shoots that are to stay there. ",
+	return fmt.Sprintf("The drain is cancelled. Between two migrations: %s (%s). Start the drain again to move on "+
+		"what is in between, or remove the annotation %s from the Shoots that are to stay there. ",
 		conditions.Count(len(resting), "shoot"), strings.Join(names, "; "), AnnotationFinal)
 }

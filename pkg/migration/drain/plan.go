@@ -40,7 +40,8 @@ type Start struct {
 	Source, Destination string
 	// Drain is the seed whose drain moves it: Source, or the one that the shoot has left by migrations before.
 	Drain string
-	// Final is where the chain of migrations ends, and Hop the number of this one; empty and zero if it is the only one.
+	// Final is where the chain of migrations ends, and Hop the number of this one; empty and zero if it is the only
+	// one.
 	Final string
 	Hop   int
 	// Way is how it moves.
@@ -201,7 +202,8 @@ func turnOf(seed Seed, shoot Shoot) int {
 }
 
 func (s Shoot) doneBy(seed Seed) bool {
-	return s.StartedBy == seed.Name && !s.Between() && s.Status != seed.Name && s.Spec != seed.Name && s.Status == s.Spec &&
+	return s.StartedBy == seed.Name && !s.Between() &&
+		s.Status != seed.Name && s.Spec != seed.Name && s.Status == s.Spec &&
 		!s.StartedAt.Before(seed.StartedAt) && !(s.Restoring && s.Result == "")
 }
 

@@ -32,8 +32,8 @@ const (
 	ConditionReasonCircuitOpen = "CircuitOpen"
 	// ConditionReasonCancelling appears when the drain was cancelled, while the running migrations finish.
 	ConditionReasonCancelling = "Cancelling"
-	// ConditionReasonStopped appears when the drain was cancelled while shoots rest in seeds between two migrations. The
-	// operator starts it again, or lets them stay there.
+	// ConditionReasonStopped appears when the drain was cancelled while shoots rest in seeds between two migrations.
+	// The operator starts it again, or lets them stay there.
 	ConditionReasonStopped = "StoppedBetweenSeeds"
 )
 

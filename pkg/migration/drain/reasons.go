@@ -74,8 +74,8 @@ const (
 	// ReasonWakeUpDue appears on a hibernated Shoot that wakes up soon by its schedule: Gardener wakes up no Shoot that
 	// is on its way.
 	ReasonWakeUpDue Reason = "WakeUpDue"
-	// ReasonNotMeasured appears when the Shoot can move by way of other seeds only, and the agents have not measured the
-	// connection between two of them in the last 30 minutes. The drain asks them to.
+	// ReasonNotMeasured appears when the Shoot can move by way of other seeds only, and the agents have not measured
+	// the connection between two of them in the last 30 minutes. The drain asks them to.
 	ReasonNotMeasured Reason = "DistanceNotMeasured"
 	// ReasonOtherDrain appears when the Shoot is between two migrations, in a seed that is drained itself.
 	ReasonOtherDrain Reason = "LeftToOtherDrain"

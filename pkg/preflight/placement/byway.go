@@ -20,8 +20,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/preflight"
 )
 
-// ofHop are the checks that depend on the two seeds of a migration. The others passed for the shoot where it is, and are
-// made again before each migration.
+// ofHop are the checks that depend on the two seeds of a migration. The others passed for the shoot where it is, and
+// are made again before each migration.
 var ofHop = slices.Concat(ofDestination, []preflight.Name{steps.SourceSeedHealth, steps.AgentProtocol})
 
 // HopOf judges one migration of a chain, from the facts as they would be if the shoot was in its source. It is stricter
@@ -92,8 +92,9 @@ func (f *Finder) byWay(
 	// Not permitted, but possible: the operator decides.
 	search.Most = hops.Max - taken
 	if chain, err := search.Shortest(); err == nil && chain != nil {
-		stays.Message += fmt.Sprintf("; seed %s can be reached by way of %s: to permit that, annotate Seed %s with %s=%d",
-			chain.To(), chain.Via(), by, drain.AnnotationMaxHops, len(chain)+taken)
+		stays.Message += fmt.Sprintf(
+			"; seed %s can be reached by way of %s: to permit that, annotate Seed %s with %s=%d", chain.To(),
+			chain.Via(), by, drain.AnnotationMaxHops, len(chain)+taken)
 	}
 	return stays
 }
@@ -111,8 +112,8 @@ func along(chain hops.Chain) drain.Assessment {
 		whys = append(whys, hop.Why)
 	}
 	out.Waits, out.Reason = true, drain.ReasonNotMeasured
-	out.Message = fmt.Sprintf("moves to seed %s by way of %s when the agents have measured all connections on the way, "+
-		"which the drain asks them to (%s)", chain.To(), chain.Via(), strings.Join(whys, "; "))
+	out.Message = fmt.Sprintf("moves to seed %s by way of %s when the agents have measured all connections on the "+
+		"way, which the drain asks them to (%s)", chain.To(), chain.Via(), strings.Join(whys, "; "))
 	return out
 }
 

@@ -493,7 +493,8 @@ var _ = Describe("Drain", func() {
 		seeds := func(shoot *gardencorev1beta1.Shoot) func(Gomega) string {
 			return func(g Gomega) string {
 				g.Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), shoot)).To(Succeed())
-				return fmt.Sprintf("%s to %s", (*shoot.Status.SeedName)[len(prefix):], (*shoot.Spec.SeedName)[len(prefix):])
+				return fmt.Sprintf("%s to %s", (*shoot.Status.SeedName)[len(prefix):],
+					(*shoot.Spec.SeedName)[len(prefix):])
 			}
 		}
 
