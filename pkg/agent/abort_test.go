@@ -87,6 +87,37 @@ var _ = Describe("Abort", func() {
 		Expect(w.condition(first).Reason).To(Equal("Aborted"))
 	})
 
+	DescribeTable("should let the destination withdraw that was asked to prepare before its turn",
+		func(finishFirst bool) {
+			w.actions["source step SourceEtcdPreparedForPeerJoin"] = func(
+				context.Context, *migration.Migration,
+			) (steps.Outcome, error) {
+				return steps.Waiting(0, steps.ReasonShootStatePersisted, "the snapshot is being taken"), nil
+			}
+			w.change(func(s *gardencorev1beta1.Shoot) { s.Annotations[steps.AnnotationPauseBefore] = string(second) })
+			w.mustPass(seedA)
+			if finishFirst {
+				delete(w.actions, "source step SourceEtcdPreparedForPeerJoin")
+				w.mustPass(seedA)
+				w.mustPass(seedB)
+				Expect(w.condition(second).Reason).To(Equal("Paused"), "the condition says nothing of the preparation")
+			}
+			w.ran = nil
+			request()
+			w.mustPass(seedA)
+			Expect(w.ran).To(BeEmpty(), "the source waits for the destination")
+			w.mustPass(seedB)
+			w.mustPass(seedA)
+			Expect(w.ran).To(Equal([]string{"destination abort DestinationEtcdPeersJoined",
+				"source abort SourceEtcdPreparedForPeerJoin"}))
+			Expect(w.statuses()).To(Equal("FFUUUUUU"))
+			Expect(w.condition(second).Reason).To(Equal("Withdrawn"))
+			Expect(w.condition(first).Reason).To(Equal("Aborted"))
+		},
+		Entry("in the first step", false),
+		Entry("before its own step", true),
+	)
+
 	It("should do nothing at all before the migration began", func() {
 		request()
 		before := w.shoot().Status.LastOperation

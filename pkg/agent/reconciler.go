@@ -328,6 +328,11 @@ func (p *pass) assist(ctx context.Context, syncAfter time.Duration) (reconcile.R
 	if !ok || !steps.AssistDue(steps.Conditions(p.shoot), p.step, p.role) {
 		return p.again(0, syncAfter), nil
 	}
+	if reason, message := p.obstacleAhead(ctx); reason != "" {
+		// The peer does not wait for it, and the condition of the own step says the same when its turn comes.
+		p.log.Info("Not beginning before the turn", "reason", reason, "message", message)
+		return p.again(p.Config.HoldPeriod.Duration, syncAfter), nil
+	}
 
 	ctx, cancel := context.WithTimeout(ctx, p.Config.AttemptTimeout.Duration)
 	defer cancel()
@@ -396,13 +401,32 @@ func (p *pass) act(ctx context.Context, syncAfter time.Duration) (reconcile.Resu
 	return p.again(0, syncAfter), nil
 }
 
+// obstacleBefore returns why a step of the role must not begin yet, or an empty reason and what is wrong without
+// holding it.
+func (p *pass) obstacleBefore(
+	ctx context.Context, step steps.Step,
+) (reason steps.Reason, message string, warnings []string) {
+	if steps.PausedBefore(p.shoot, step) {
+		return steps.ReasonPaused,
+			fmt.Sprintf("The annotation %s asks to hold before this step", steps.AnnotationPauseBefore), nil
+	}
+	return p.Preflight.Before(ctx, p.shoot, step)
+}
+
+// obstacleAhead returns why the part in the peer's step that begins an own step before its turn must not be done: what
+// holds that step. The reason is empty if nothing does, or if the part is none of that kind.
+func (p *pass) obstacleAhead(ctx context.Context) (steps.Reason, string) {
+	own, ahead := p.step.Ahead(steps.AskedFor(steps.Conditions(p.shoot), p.step, p.role))
+	if !ahead {
+		return "", ""
+	}
+	reason, message, _ := p.obstacleBefore(ctx, own)
+	return reason, message
+}
+
 // obstacle returns why the step must not begin yet, or an empty reason.
 func (p *pass) obstacle(ctx context.Context) (steps.Reason, string) {
-	if steps.PausedBefore(p.shoot, p.step) {
-		return steps.ReasonPaused,
-			fmt.Sprintf("The annotation %s asks to hold before this step", steps.AnnotationPauseBefore)
-	}
-	reason, message, warnings := p.Preflight.Before(ctx, p.shoot, p.step)
+	reason, message, warnings := p.obstacleBefore(ctx, p.step)
 	if reason == "" && len(warnings) > 0 {
 		text := strings.Join(warnings, "; ")
 		p.log.Info("The step begins with warnings", "warnings", text)

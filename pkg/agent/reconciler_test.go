@@ -959,6 +959,76 @@ var _ = Describe("Reconciler", func() {
 		})
 	})
 
+	Describe("an assist that begins the next step before its turn", func() {
+		const prepares = "destination assist SourceEtcdPreparedForPeerJoin"
+
+		BeforeEach(func() {
+			w.actions["source step SourceEtcdPreparedForPeerJoin"] = waiting(steps.ReasonShootStatePersisted)
+			w.mustPass(seedA)
+			w.ran = nil
+		})
+
+		It("should run, and begin nothing else", func() {
+			before := w.shoot()
+			w.mustPass(seedB)
+			Expect(w.ran).To(Equal([]string{prepares}))
+			Expect(w.shoot()).To(Equal(before), "its own step has not begun")
+		})
+
+		DescribeTable("should be held by what holds that step",
+			func(hold, release func()) {
+				hold()
+				_, err := w.pass(seedB)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(w.ran).To(BeEmpty())
+				Expect(w.condition(second).Reason).To(Equal("Pending"))
+				release()
+				w.mustPass(seedB)
+				Expect(w.ran).To(Equal([]string{prepares}))
+			},
+			Entry("a pause before it", func() {
+				w.change(func(s *gardencorev1beta1.Shoot) {
+					s.Annotations[steps.AnnotationPauseBefore] = string(second)
+				})
+			}, func() {
+				w.change(func(s *gardencorev1beta1.Shoot) { delete(s.Annotations, steps.AnnotationPauseBefore) })
+			}),
+			Entry("a prerequisite of the destination",
+				func() { w.findings[steps.Destination] = []string{"the seed has no backup bucket"} },
+				func() { w.findings[steps.Destination] = nil }),
+			Entry("a gate that is not proved", func() { w.gateErr = errBoom }, func() { w.gateErr = nil }),
+		)
+
+		It("should stay asked for whatever comes, to the end of the step and beyond it", func() {
+			w.actions["source step SourceEtcdPreparedForPeerJoin"] = waiting(steps.ReasonWaitingForSourceEtcd)
+			w.mustPass(seedA)
+			Expect(w.condition(first).Status).To(Equal(isProgressing))
+			Expect(w.condition(first).Reason).To(Equal("ShootStatePersisted"))
+			Expect(w.condition(first).Message).To(HavePrefix("WaitingForSourceEtcd: "))
+
+			w.actions["source step SourceEtcdPreparedForPeerJoin"] = failing
+			_, err := w.pass(seedA)
+			Expect(err).To(MatchError(errBoom))
+			Expect(w.condition(first).Reason).To(Equal("ShootStatePersisted"))
+
+			w.clock.Step(2 * time.Hour)
+			_, err = w.pass(seedA)
+			Expect(err).To(MatchError(errBoom))
+			Expect(w.condition(first).Status).To(Equal(isFalse))
+			Expect(w.condition(first).Reason).To(Equal("ShootStatePersisted"))
+			w.mustPass(seedB)
+			Expect(w.ran).To(ContainElement(prepares))
+
+			delete(w.actions, "source step SourceEtcdPreparedForPeerJoin")
+			w.mustPass(seedA)
+			Expect(w.condition(first).Status).To(Equal(isTrue))
+			Expect(w.condition(first).Reason).To(Equal("ShootStatePersisted"))
+			w.mustPass(seedB)
+			Expect(w.condition(second).Status).To(Equal(isTrue), "the step of the destination follows")
+			Expect(w.condition(second).Reason).To(Equal("Completed"))
+		})
+	})
+
 	DescribeTable("an assist should continue while the peer",
 		func(reason string, trouble func()) {
 			w.goTo(sixth)

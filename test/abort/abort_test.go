@@ -108,7 +108,7 @@ var _ = Describe("Moments", func() {
 	It("should be recognized by what the condition says", func() {
 		moments := abort.Moments()
 		conditions := []gardencorev1beta1.Condition{
-			{Type: moments[5].Step, Reason: string(steps.ReasonJoiningEtcdMembers),
+			{Type: moments[6].Step, Reason: string(steps.ReasonJoiningEtcdMembers),
 				Message: "4 voters (3 in the source, 1 in the destination)"},
 		}
 		var reached []string

@@ -47,6 +47,7 @@ func Moments() []Moment {
 	return []Moment{
 		{Name: "before the first step", PauseBefore: first, Step: first, Reason: steps.ReasonPaused},
 		{Name: "in the first step", Step: first, Reason: steps.ReasonPersistingShootState},
+		{Name: "while the destination prepares before its turn", Step: first, Reason: steps.ReasonShootStatePersisted},
 		{Name: "between the steps", PauseBefore: second, Step: second, Reason: steps.ReasonPaused},
 		{Name: "while the destination is prepared", Step: second, Reason: steps.ReasonPreparingDestination},
 		{Name: "while the first members join", Step: second, Reason: steps.ReasonJoiningEtcdMembers},

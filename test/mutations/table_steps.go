@@ -93,6 +93,26 @@ var stepsAndConditions = []Mutation{
 		Packages: []string{"pkg/migration/steps"},
 	},
 	{
+		Name:     "prepared-destination-forgotten",
+		Area:     Steps,
+		Harm:     "An abort is completed while the destination has what it has prepared before its turn",
+		File:     "pkg/migration/steps/abort.go",
+		Old:      `step.Finished(conditions) || !Begun(conditions, step) && !AskedAhead(conditions)`,
+		New:      `step.Finished(conditions) || !Begun(conditions, step)`,
+		Packages: []string{"pkg/migration/steps"},
+	},
+	{
+		Name: "request-ahead-lost-at-the-end",
+		Area: Steps,
+		Harm: "Nobody knows any more that the destination was asked to prepare when the step that asked is finished",
+		File: "pkg/migration/conditions/conditions.go",
+		Old: `		if standing != "" {
+			return gardencorev1beta1.ConditionTrue, standing, outcome.Message
+		}`,
+		New:      `		_ = standing`,
+		Packages: []string{"pkg/migration/conditions"},
+	},
+	{
 		Name:     "versions-confirmed-too-early",
 		Area:     Steps,
 		Harm:     "A migration continues with gardenlets of different versions although it could wait or be aborted",

@@ -29,6 +29,21 @@ import (
 // members.
 const joiningMembers = 2
 
+// prepareAhead does what the preparation can do before the source has finished its first step, while that takes the full
+// snapshot. It asks nothing of the backup entry, which the source has until then, and writes nothing into the Shoot.
+// No member of an etcd joins: that is for the own step, which repeats all of this and finds it done.
+func (d *destination) prepareAhead(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	b, err := d.botanist(ctx, m)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	if err := flows.Run(ctx, m, steps.ReasonShootStatePersisted,
+		d.prepareGraph(m, b, prepareFacts{ahead: true})); err != nil {
+		return steps.Outcome{}, err
+	}
+	return steps.Done("The destination is prepared as far as it can be before the source is"), nil
+}
+
 // joinPeers makes the destination ready for the control plane and joins two etcd members of each cluster.
 func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	b, err := d.botanist(ctx, m)
@@ -105,6 +120,8 @@ func (d *destination) deployJoiningEtcds(
 // prepareFacts are what the flow of the preparation depends on.
 type prepareFacts struct {
 	hasBackup bool
+	// ahead reports whether the source has not finished its first step: the backup entry and the Shoot are its own.
+	ahead bool
 }
 
 // prepareGraph sets up what the members of the destination need before they can join. Whatever can be ready before the
@@ -130,6 +147,7 @@ func (d *destination) prepareGraph(m *migration.Migration, b *botanist.Botanist,
 				botanist.KeepLastOperation(b, gardencorev1beta1.LastOperationTypeRestore)
 				return nil
 			}, timeout),
+			SkipIf:       facts.ahead,
 			Dependencies: flow.NewTaskIDs(base.secrets, base.resources),
 		})
 		// The backup secret is created in the shoot's namespace, so the namespace comes first.

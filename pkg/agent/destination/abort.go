@@ -243,6 +243,10 @@ func (d *destination) returnBackupEntry(ctx context.Context, m *migration.Migrat
 		}
 		return fmt.Errorf("failed to read backup entry: %w", err)
 	}
+	if ptr.Deref(entry.Status.SeedName, "") == m.SourceSeed {
+		// The source has not released it, or has it again. If it was about to, that is for the source to take back.
+		return d.Backups.RemoveMigrated(ctx, entry.Name)
+	}
 	if ptr.Deref(entry.Spec.SeedName, "") != m.SourceSeed {
 		// Otherwise the gardenlet of the source would carry the request out, on the bucket of this seed.
 		if requested, ok := entry.Annotations[v1beta1constants.GardenerOperation]; ok {

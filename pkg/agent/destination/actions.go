@@ -87,7 +87,8 @@ func NewActions(options Options) (migration.Actions, error) {
 			gardencorev1beta1.ShootLiveMigrationMigrationCompleted:    d.fronted(d.complete),
 		},
 		Assists: map[gardencorev1beta1.ConditionType]migration.Action{
-			gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup: d.fronted(d.assistCleanup),
+			gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin: migration.ActionFunc(d.prepareAhead),
+			gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup:             d.fronted(d.assistCleanup),
 		},
 		Always:        migration.ActionFunc(d.sync),
 		Snapshots:     options.Snapshots.Of,

@@ -12,6 +12,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	fakeclientmap "github.com/gardener/gardener/pkg/client/kubernetes/clientmap/fake"
+	"github.com/gardener/gardener/pkg/component/garden/backupentry"
 	gardeneroperation "github.com/gardener/gardener/pkg/gardenlet/operation"
 	shootpkg "github.com/gardener/gardener/pkg/gardenlet/operation/shoot"
 	"github.com/gardener/gardener/pkg/utils/flow"
@@ -229,6 +230,17 @@ func LastOperationForCompletion(
 	return (&destination{Options: deps.Options()}).lastOperationForCompletion(ctx, shoot)
 }
 
+// ReturnBackupEntry runs this part of an abort.
+func ReturnBackupEntry(
+	ctx context.Context, deps *Deps, m *migration.Migration, entry backupentry.Interface,
+) error {
+	return (&destination{Options: deps.Options()}).returnBackupEntry(ctx, m, &botanist.Botanist{
+		Operation: &gardeneroperation.Operation{Shoot: &shootpkg.Shoot{
+			Components: &shootpkg.Components{BackupEntry: entry},
+		}},
+	})
+}
+
 // Graphs returns the flows of the destination by the situation that they are for.
 func Graphs(deps *Deps, m *migration.Migration) map[string]*flow.Graph {
 	d := &destination{Options: deps.Options()}
@@ -239,6 +251,7 @@ func Graphs(deps *Deps, m *migration.Migration) map[string]*flow.Graph {
 	return map[string]*flow.Graph{
 		"prepare with backup":    d.prepareGraph(m, b, prepareFacts{hasBackup: true}),
 		"prepare without backup": d.prepareGraph(m, b, prepareFacts{}),
+		"prepare ahead":          d.prepareGraph(m, b, prepareFacts{ahead: true}),
 		"kube-apiserver": d.kubeAPIServerGraph(m,
 			&start{botanist: b, published: &advertisement{}, first: &firstReplica{}}),
 		"kube-apiserver after force-shrink": d.kubeAPIServerGraph(&shrunk,

@@ -6,6 +6,7 @@ package source
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/utils/flow"
@@ -41,8 +42,9 @@ func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Out
 		return steps.Waiting(s.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd,
 			"The etcds of the source are not ready: %s", err), nil
 	}
-	if err := flows.Run(ctx, m, steps.ReasonPersistingShootState,
-		s.prepareGraph(m, b, prepareFacts{hasBackup: backups.Enabled(b)})); err != nil {
+	stage := &preparationStage{migration: m, reason: steps.ReasonPersistingShootState}
+	facts := prepareFacts{hasBackup: backups.Enabled(b), asksAhead: s.mayAskAhead(ctx, m)}
+	if err := flows.RunReporting(ctx, m, s.prepareGraph(m, b, stage, facts), stage.report); err != nil {
 		return steps.Outcome{}, err
 	}
 	if err := etcds.CheckSource(ctx); err != nil {
@@ -56,9 +58,52 @@ func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Out
 // prepareFacts are what the flow of the preparation depends on.
 type prepareFacts struct {
 	hasBackup bool
+	// asksAhead reports whether the destination is asked to prepare as soon as it finds all in the ShootState.
+	asksAhead bool
 }
 
-func (s *source) prepareGraph(m *migration.Migration, b *botanist.Botanist, facts prepareFacts) *flow.Graph {
+// mayAskAhead reports whether the destination understands that it is asked to prepare before its turn. If that could
+// not be found out, it is not asked: it then prepares when its turn comes, which only takes longer.
+func (s *source) mayAskAhead(ctx context.Context, m *migration.Migration) bool {
+	theirs, err := flows.PublishedProtocols(ctx, s.GardenAPIReader, m.DestinationSeed)
+	if err != nil {
+		m.Log.Error(err, "The destination prepares only after this step")
+		return false
+	}
+	common, ok := steps.OwnProtocols().Common(theirs)
+	return ok && common >= steps.ProtocolAhead
+}
+
+// preparationStage is how far the preparation has come: which reason its progress is reported with.
+type preparationStage struct {
+	migration *migration.Migration
+	// mu keeps a report that has begun before the request from being written after it.
+	mu     sync.Mutex
+	reason steps.Reason
+}
+
+// report publishes the message with the present reason.
+func (p *preparationStage) report(ctx context.Context, message string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.migration.Report(ctx, p.reason, message)
+}
+
+// askAhead asks the destination to prepare from now on. If that fails, the next report of progress asks it; the
+// preparation here does not wait for the garden.
+func (p *preparationStage) askAhead(ctx context.Context) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reason = steps.ReasonShootStatePersisted
+	if err := p.migration.Report(ctx, p.reason, "The ShootState is persisted, and the destination prepares while the "+
+		"full snapshot is taken"); err != nil {
+		p.migration.Log.Error(err, "Failed to ask the destination to prepare; the next report of progress will")
+	}
+}
+
+func (s *source) prepareGraph(
+	m *migration.Migration, b *botanist.Botanist, stage *preparationStage, facts prepareFacts,
+) *flow.Graph {
 	var (
 		g       = flow.NewGraph("preparation of the source")
 		timeout = s.Timings.RolloutTimeout
@@ -91,6 +136,17 @@ func (s *source) prepareGraph(m *migration.Migration, b *botanist.Botanist, fact
 				return s.ShootStates.Replace(ctx, m.Shoot)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(deployExposure),
+		})
+		// From here on the destination finds all that it needs before members join. These wait for the end of this step:
+		// the full snapshot is what the shoot is restored from if anything goes wrong with them.
+		_ = g.Add(flow.Task{
+			Name: "Asking the destination to prepare meanwhile",
+			Fn: func(ctx context.Context) error {
+				stage.askAhead(ctx)
+				return nil
+			},
+			SkipIf:       !facts.asksAhead,
+			Dependencies: flow.NewTaskIDs(persistState),
 		})
 		_ = g.Add(flow.Task{
 			Name: "Shortening the TTL of the DNS records",

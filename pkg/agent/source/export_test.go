@@ -52,6 +52,19 @@ func ShortenTTL(ctx context.Context, deps *Deps, m *migration.Migration) error {
 	return deps.source().tryToShortenTTL(ctx, m)
 }
 
+// MayAskAhead reports whether the destination is asked to prepare before its turn.
+func MayAskAhead(ctx context.Context, deps *Deps, m *migration.Migration) bool {
+	return deps.source().mayAskAhead(ctx, m)
+}
+
+// AskAhead reports progress of the first step, asks the destination to prepare, and reports progress once more.
+func AskAhead(ctx context.Context, m *migration.Migration) error {
+	stage := &preparationStage{migration: m, reason: steps.ReasonPersistingShootState}
+	err := stage.report(ctx, "before")
+	stage.askAhead(ctx)
+	return errors.Join(err, stage.report(ctx, "after"))
+}
+
 // GiveTTLsBack runs this part of an abort.
 func GiveTTLsBack(ctx context.Context, deps *Deps, m *migration.Migration) error {
 	return deps.source().giveTTLsBack(ctx, m)
@@ -288,7 +301,7 @@ func runCleanup(ctx context.Context, deps *Deps, of cleaned) error {
 // Graphs returns the flows of the source by the situation that they are for.
 func Graphs(deps *Deps, m *migration.Migration) map[string]*flow.Graph {
 	s := &source{Options: deps.Options()}
-	b := &botanist.Botanist{}
+	b, preparing := &botanist.Botanist{}, &preparationStage{migration: m}
 	cleanup := func(left remains) *flow.Graph {
 		of := cleanupOf{left: left, stage: newStage(m, left)}
 		if left.workers {
@@ -297,9 +310,11 @@ func Graphs(deps *Deps, m *migration.Migration) map[string]*flow.Graph {
 		return s.cleanupGraph(m, b, of)
 	}
 	return map[string]*flow.Graph{
-		"prepare with backup":    s.prepareGraph(m, b, prepareFacts{hasBackup: true}),
-		"prepare without backup": s.prepareGraph(m, b, prepareFacts{}),
-		"extensions":             s.extensionsGraph(m, b),
+		"prepare with backup":    s.prepareGraph(m, b, preparing, prepareFacts{hasBackup: true, asksAhead: true}),
+		"prepare without backup": s.prepareGraph(m, b, preparing, prepareFacts{asksAhead: true}),
+		"prepare before a destination that cannot be asked": s.prepareGraph(m, b, preparing,
+			prepareFacts{hasBackup: true}),
+		"extensions": s.extensionsGraph(m, b),
 		"cleanup": cleanup(
 			remains{namespace: true, kubeAPIServer: true, cluster: true}),
 		"cleanup with workers": cleanup(

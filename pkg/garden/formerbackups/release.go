@@ -61,6 +61,10 @@ func (r *Reconciler) release(ctx context.Context, shoot *gardencorev1beta1.Shoot
 		return again, nil
 	}
 
+	if managed == source {
+		// The source was about to release it when the migration was aborted, and its gardenlet brings that to its end.
+		return again, nil
+	}
 	// A seed that is neither of the two has nothing to do with this migration.
 	if assigned != destination && assigned != source || managed != destination && managed != "" {
 		return reconcile.Result{}, fmt.Errorf("BackupEntry %s is not taken from seed %s, which was abandoned: it is "+

@@ -136,6 +136,9 @@ var _ = Describe("The backup entry of a seed that was abandoned", func() {
 		Entry("when the source has it", func() {
 			entry.Spec.SeedName, entry.Status.SeedName = ptr.To("seed-a"), ptr.To("seed-a")
 		}),
+		Entry("while the source releases it: the destination was asked to prepare before its turn", func() {
+			entry.Status.SeedName = ptr.To("seed-a")
+		}),
 		Entry("when the source may take it", func() {
 			entry.Spec.SeedName, entry.Status.SeedName = ptr.To("seed-a"), nil
 		}),

@@ -163,9 +163,21 @@ func Abort(
 		return nil, check
 	}
 	step := steps.AbortOf(change.Role)
-	return set(clk, old, Change{
-		Step: step, Status: step.Finish.Status, Reason: change.Reason, Message: change.Message,
-	}), nil
+	reason, message := change.Reason, change.Message
+	if asked := askedAheadOnly(old); asked != "" && change.Abandoning && reason != steps.ReasonAborted {
+		// Until the abandonment is recorded, nothing else says that there is something to abandon.
+		reason, message = asked, string(reason)+": "+message
+	}
+	return set(clk, old, Change{Step: step, Status: step.Finish.Status, Reason: reason, Message: message}), nil
+}
+
+// askedAheadOnly returns the reason with which the destination was asked to prepare before its own first step if that
+// step has not begun; empty otherwise.
+func askedAheadOnly(conditions []gardencorev1beta1.Condition) steps.Reason {
+	if steps.Begun(conditions, steps.AbortOf(steps.Destination)) || !steps.AskedAhead(conditions) {
+		return ""
+	}
+	return steps.Reason(v1beta1helper.GetCondition(conditions, steps.AbortOf(steps.Source).Condition).Reason)
 }
 
 // Abandon returns the conditions with that of the destination's first step saying that the destination was abandoned,
@@ -271,17 +283,21 @@ func unlessSame(
 // Judge turns what an attempt came to into what the condition shows, in the light of the time: once the step has taken
 // longer than its deadline, the condition is False until the step is finished, and the message names the runbook page.
 // The reason then is DeadlineExceeded, except where the peer waits for the very reason (an assist). What the peer has
-// been asked for also outlives faults and holds (steps.Standing), which then show in the message.
+// been asked for also outlives faults and holds (steps.Standing), which then show in the message. What it was asked for
+// ahead of its turn outlives the end of the step as well.
 func Judge(
 	clk clock.PassiveClock,
 	old []gardencorev1beta1.Condition,
 	step steps.Step,
 	outcome steps.Outcome,
 ) (gardencorev1beta1.ConditionStatus, steps.Reason, string) {
+	standing := steps.Standing(old, step, outcome.Reason)
 	if outcome.Finished() {
+		if standing != "" {
+			return gardencorev1beta1.ConditionTrue, standing, outcome.Message
+		}
 		return gardencorev1beta1.ConditionTrue, outcome.Reason, outcome.Message
 	}
-	standing := steps.Standing(old, step, outcome.Reason)
 	if !Overdue(clk, old, step) {
 		if standing != "" {
 			return gardencorev1beta1.ConditionProgressing, standing, string(outcome.Reason) + ": " + outcome.Message

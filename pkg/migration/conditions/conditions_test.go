@@ -176,6 +176,23 @@ var _ = Describe("Conditions", func() {
 			return []string{string(status), string(reason), message}
 		}
 
+		It("should keep what the peer is asked to do before its turn, also when the step is finished", func() {
+			conditions := Initialize(clk, nil)
+			conditions, err := Apply(clk, conditions, Change{
+				Step: table[0], Role: steps.Source, Status: isProgressing, Reason: steps.ReasonShootStatePersisted,
+			})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(judge(conditions, table[0], steps.Waiting(0, steps.ReasonPersistingShootState, "again"))).
+				To(Equal([]string{"Progressing", "ShootStatePersisted", "PersistingShootState: again"}))
+			Expect(judge(conditions, table[0], steps.Waiting(0, steps.ReasonShootStatePersisted, "3 of 9"))).
+				To(Equal([]string{"Progressing", "ShootStatePersisted", "3 of 9"}))
+			Expect(judge(conditions, table[0], steps.Done("ok"))).
+				To(Equal([]string{"True", "ShootStatePersisted", "ok"}))
+
+			conditions[5].Status, conditions[5].Reason = isProgressing, string(steps.ReasonReadyForSourceMemberRemoval)
+			Expect(judge(conditions, table[5], steps.Done("ok"))).To(Equal([]string{"True", "Completed", "ok"}))
+		})
+
 		It("should take progress for progress until the deadline, and for an overdue step then", func() {
 			conditions := Initialize(clk, nil)
 			conditions, err := Apply(clk, conditions, Change{

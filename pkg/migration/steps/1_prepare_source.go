@@ -22,9 +22,17 @@ var prepareSource = Step{
 			By:    Source, Reasons: []Reason{ReasonWaitingForSourceEtcd},
 		},
 		{
-			Title: "Deploy the exposure between the seeds, shorten the TTL of the DNS records, write the ShootState, " +
-				"take a full snapshot and release the backup entry",
-			By: Source, Reasons: []Reason{ReasonPersistingShootState},
+			Title: "Deploy the exposure between the seeds, shorten the TTL of the DNS records and write the ShootState",
+			By:    Source, Reasons: []Reason{ReasonPersistingShootState},
+		},
+		{
+			Title: "Take a full snapshot and release the backup entry",
+			By:    Source, Reasons: []Reason{ReasonShootStatePersisted},
+		},
+		{
+			Title: "Set up namespace, Cluster, secrets and exposure in the destination beside it, unless step 2 is held",
+			By:    Destination, Reasons: []Reason{ReasonShootStatePersisted}, Asks: ReasonShootStatePersisted,
+			Ahead: gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined,
 		},
 	},
 
@@ -65,5 +73,5 @@ var prepareSource = Step{
 		KubeAPIServer:            HeldBySource,
 		Etcd:                     HeldBySource,
 	},
-	Midst: Midst{Reasons: []Reason{ReasonPersistingShootState}, After: 5 * time.Second},
+	Midst: Midst{Reasons: []Reason{ReasonPersistingShootState, ReasonShootStatePersisted}, After: 5 * time.Second},
 }

@@ -17,7 +17,7 @@ var joinDestination = Step{
 	Finish:    completed,
 	Work: []Work{
 		{
-			Title: "Set up namespace, Cluster, secrets, exposure and backup entry in the destination",
+			Title: "Set up in the destination what is not there yet, and restore the backup entry",
 			By:    Destination, Reasons: []Reason{ReasonPreparingDestination},
 		},
 		{

@@ -35,7 +35,7 @@ func AbandonRequested(shoot *gardencorev1beta1.Shoot) bool {
 
 // AbandonDue reports whether the source has to take the destination's members out of the etcds by itself: an abort is
 // due, the destination is said to be lost, and it has neither withdrawn nor been abandoned yet. A destination that has
-// not begun has nothing to be abandoned.
+// neither begun nor been asked to prepare has nothing to be abandoned.
 func AbandonDue(shoot *gardencorev1beta1.Shoot) bool {
 	conditions := Conditions(shoot)
 	return AbortDue(shoot) && AbandonRequested(shoot) && !Withdrawn(conditions) && !Abandoned(conditions)

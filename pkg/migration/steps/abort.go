@@ -161,10 +161,11 @@ func Aborted(conditions []gardencorev1beta1.Condition) bool {
 	return AbortOf(Source).Finished(conditions)
 }
 
-// Withdrawn reports whether nothing of the migration is left in the destination: it has never begun, or it has said so.
+// Withdrawn reports whether nothing of the migration is left in the destination: it has neither begun nor been asked to
+// prepare before its turn, or it has said so.
 func Withdrawn(conditions []gardencorev1beta1.Condition) bool {
 	step := AbortOf(Destination)
-	return !Begun(conditions, step) || step.Finished(conditions)
+	return step.Finished(conditions) || !Begun(conditions, step) && !AskedAhead(conditions)
 }
 
 // CheckAbort returns an error unless the role may now record its part in an abort.

@@ -99,6 +99,10 @@ type Work struct {
 	Reasons []Reason
 	// Asks is the reason with which the owner asks the peer for this work; empty if the owner does it itself.
 	Asks Reason
+	// Ahead is the condition of the peer's own step that the peer begins with this work before its turn; empty if it
+	// does not. What holds that step holds the work. The reason that asks for the work stays until the end of the
+	// asking step and is its finish as well (AskedAhead): whoever aborts has to know that something may be left there.
+	Ahead gardencorev1beta1.ConditionType
 	// When tells in which migrations the work is done.
 	When When
 }
@@ -171,6 +175,17 @@ func (s Step) Asks() []Reason {
 
 // AsksWith reports whether the reason asks the peer for a part in this step.
 func (s Step) AsksWith(reason Reason) bool { return slices.Contains(s.Asks(), reason) }
+
+// Ahead returns the peer's own step that the peer begins before its turn when the reason asks it; false if the reason
+// asks for no such work.
+func (s Step) Ahead(reason Reason) (Step, bool) {
+	for _, work := range s.Work {
+		if work.Ahead != "" && work.Asks == reason {
+			return Get(work.Ahead)
+		}
+	}
+	return Step{}, false
+}
 
 // order is the order of a live migration (GEP-0039, "Migration flow"). At any time exactly one role acts: the owner of
 // the first step whose condition is not True.

@@ -93,6 +93,31 @@ var _ = Describe("A step", func() {
 		}
 	})
 
+	It("should let a peer begin before its turn only what it owns next, at no cost for an abort", func() {
+		ahead := 0
+		for i, step := range steps.Table() {
+			for _, work := range step.Work {
+				if work.Ahead == "" {
+					continue
+				}
+				ahead++
+				what := step.Title + ": " + work.Title
+				own, found := step.Ahead(work.Asks)
+				Expect(found).To(BeTrue(), what)
+				Expect(own).To(HaveField("Condition", steps.Table()[i+1].Condition), what)
+				Expect(own.Owner).To(Equal(work.By), what)
+				Expect(own).To(And(HaveField("Entry", true), HaveField("Abortable", true)), what)
+				Expect(step.Abortable).To(BeTrue(), what)
+				for _, other := range step.Asks() {
+					Expect(other).To(Equal(work.Asks), "%s: the reason that stays would hide another one", what)
+				}
+			}
+		}
+		Expect(ahead).To(Equal(1))
+		_, found := steps.Table()[5].Ahead(steps.ReasonReadyForSourceMemberRemoval)
+		Expect(found).To(BeFalse(), "an ordinary part is none of that kind")
+	})
+
 	It("should say of the parts that depend on the shoot when they are done", func() {
 		known := []steps.When{steps.Always, steps.WithWorkers, steps.WhenForced, steps.UnlessForced,
 			steps.SinceExtensions, steps.SinceKubeAPIServer, steps.SinceDNSRecords}

@@ -13,10 +13,14 @@ const (
 	// Protocol is the version of what the agents of two seeds say to each other: conditions and their reasons, the
 	// annotations that they act on, and what the destination finds in the ShootState and behind the source's relay. A
 	// release that changes any of it raises Protocol by one. A test keeps what there is to say for each version.
-	Protocol = 1
+	Protocol = 2
 	// OldestProtocol is the oldest version that agents of this release also speak: at least that of the release before,
 	// so that two adjacent releases work together in one migration. (There is none before the first.)
 	OldestProtocol = 1
+	// ProtocolAhead is the oldest version in which the source may ask the destination to prepare before its own first
+	// step (AskedAhead), and in which the destination withdraws from that in an abort. A destination that speaks no such
+	// version is not asked: it would say nothing, and an abort would wait for it.
+	ProtocolAhead = 2
 
 	// SeedAnnotationProtocols on a Seed tells which versions of Protocol its agent speaks: "2", or "1-2". The agent
 	// publishes it, because releases differ in it that are built with the same version of Gardener.

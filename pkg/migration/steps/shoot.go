@@ -149,12 +149,33 @@ func AskedFor(conditions []gardencorev1beta1.Condition, step Step, role Role) Re
 // Standing returns the reason with which the condition of the step asks the peer for its part, if it has to stay there
 // although the owner has come to another one: a fault, a hold or a fresh start says nothing about what the peer is to
 // do. Were the reason replaced, the peer would stop in the middle of its part, and a cluster of etcd might keep six
-// voters until the fault is over. It is empty if the other reason may take its place.
+// voters until the fault is over. A reason that asks for work ahead stays whatever comes (Work.Ahead). It is empty if
+// the other reason may take its place.
 func Standing(conditions []gardencorev1beta1.Condition, step Step, other Reason) Reason {
+	asked := AskedFor(conditions, step, step.Owner.Peer())
+	if _, ahead := step.Ahead(asked); ahead && other != asked {
+		return asked
+	}
 	if other != ReasonStarted && !other.Fault() && !other.Hold() {
 		return ""
 	}
-	return AskedFor(conditions, step, step.Owner.Peer())
+	return asked
+}
+
+// AskedAhead reports whether the destination was asked to prepare before its own first step, so that there may be
+// something of the shoot in it although that step has not begun. The condition of the step that asks keeps it until the
+// source takes that condition back in an abort, which it does when the destination has withdrawn or is abandoned.
+func AskedAhead(conditions []gardencorev1beta1.Condition) bool {
+	for _, step := range order {
+		condition := v1beta1helper.GetCondition(conditions, step.Condition)
+		if condition == nil {
+			continue
+		}
+		if _, ahead := step.Ahead(Reason(condition.Reason)); ahead {
+			return true
+		}
+	}
+	return false
 }
 
 // AssistDue reports whether the role has to do its part in the step of its peer, because the peer asked for it.

@@ -206,6 +206,11 @@ var _ = DescribeTable("#AssistDue",
 	Entry("a step that does not ask for that part", 3, isProgressing, steps.ReasonDrainingClients, steps.Source, false),
 	Entry("a step without a part of the peer", 1, isProgressing, steps.ReasonReadyForSourceMemberRemoval, steps.Source,
 		false),
+	Entry("the source asks the destination to prepare before its turn", 0, isProgressing,
+		steps.ReasonShootStatePersisted, steps.Destination, true),
+	Entry("not when the ShootState is not persisted", 0, isProgressing, steps.ReasonPersistingShootState,
+		steps.Destination, false),
+	Entry("not when the source has finished", 0, isTrue, steps.ReasonShootStatePersisted, steps.Destination, false),
 	Entry("a step without a part of the peer and no reason", 1, isProgressing, steps.Reason(""), steps.Source, false),
 )
 

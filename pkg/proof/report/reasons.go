@@ -156,7 +156,7 @@ func timesOf(event corev1.Event) []time.Time {
 func standing(all []gardencorev1beta1.Condition, now time.Time) []recording.Transition {
 	var out []recording.Transition
 	for _, condition := range all {
-		if condition.Reason != string(steps.ReasonPending) && condition.Reason != string(steps.ReasonCompleted) {
+		if condition.Reason != string(steps.ReasonPending) && condition.Status != gardencorev1beta1.ConditionTrue {
 			out = append(out, recording.TransitionTo(condition, now))
 		}
 	}

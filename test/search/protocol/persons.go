@@ -155,7 +155,8 @@ func (w *World) named() []event {
 
 // renewed returns the world with an empty seed of the same name.
 func (w *World) renewed(seed int) *World {
-	w.running[seed], w.voters[seed], w.cut[seed], w.lost[seed], w.drained = 0, 0, false, false, false
+	w.running[seed], w.voters[seed], w.cut[seed], w.lost[seed] = 0, 0, false, false
+	w.prepared, w.drained = false, false
 	return w
 }
 

@@ -64,7 +64,7 @@ func (t *turn) judgeTransition(before, after *gardencorev1beta1.Shoot, step step
 		}
 		return
 	case reason == steps.ReasonAborting, reason == steps.ReasonWithdrawn, reason == steps.ReasonAborted,
-		reason == steps.ReasonAbandoned:
+		reason == steps.ReasonAbandoned, reason == steps.ReasonShootStatePersisted && steps.AbandonDue(before):
 		if !steps.AbortDue(before) && !steps.ClearDue(before) {
 			t.violate("condition %s says %s although no abort is due", step, reason)
 		}
@@ -217,6 +217,9 @@ func (w *World) ended() string {
 	}
 	if w.acting(to) != 0 || w.voters[to] != 0 {
 		return "the migration is aborted, and something is at work in the destination"
+	}
+	if w.prepared && w.shoot.Annotations[steps.AnnotationLeftBehind] != seedNames[to] {
+		return "the migration is aborted, and nobody knows that something is left in the destination"
 	}
 	return ""
 }

@@ -79,6 +79,9 @@ type view struct {
 	dns int8
 	// saved reports whether the ShootState has the state of the early extensions.
 	saved bool
+	// prepared reports whether the destination has something of the shoot that is at work nowhere: its namespace, secrets
+	// and relays.
+	prepared bool
 	// drained reports whether the destination remembers that it has asked the source to drain its clients.
 	drained bool
 	// relaysLost, unhealthy and skewed are faults: of the connection between the seeds, of an etcd member, of the
@@ -88,8 +91,9 @@ type view struct {
 
 // String returns the view in few letters.
 func (v view) String() string {
-	return fmt.Sprintf("%05x/%05x %d+%d cut=%v dns=%d %v%v%v%v%v", uint32(v.running[from]), uint32(v.running[to]),
-		v.voters[from], v.voters[to], v.cut, v.dns, v.saved, v.drained, v.relaysLost, v.unhealthy, v.skewed)
+	return fmt.Sprintf("%05x/%05x %d+%d cut=%v dns=%d %v%v%v%v%v%v", uint32(v.running[from]), uint32(v.running[to]),
+		v.voters[from], v.voters[to], v.cut, v.dns, v.saved, v.prepared, v.drained, v.relaysLost, v.unhealthy,
+		v.skewed)
 }
 
 // words returns the view for people.

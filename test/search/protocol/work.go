@@ -88,6 +88,11 @@ func (t *turn) assist(role steps.Role, step steps.Step) work {
 	return func(_ context.Context, m *migration.Migration, seen view) (steps.Outcome, error) {
 		asked := steps.AskedFor(steps.Conditions(m.Shoot), step, role)
 		switch asked {
+		case steps.ReasonShootStatePersisted:
+			if seen.prepared {
+				return steps.Done("prepared"), nil
+			}
+			return steps.Outcome{}, t.do("prepares before its turn", func(v *view) { v.prepared = true })
 		case steps.ReasonReadyForSourceMemberRemoval:
 			return t.retire(seen)
 		case steps.ReasonSourceControllersStopped, steps.ReasonDeletingSourceResources:
@@ -100,12 +105,15 @@ func (t *turn) assist(role steps.Role, step steps.Step) work {
 	}
 }
 
-func (t *turn) prepareSource(_ context.Context, _ *migration.Migration, seen view) (steps.Outcome, error) {
+// prepareSource asks the destination to prepare, and does not wait for that, as the real action: an error of that report
+// stops nothing. The backup entry is released when the full snapshot is taken.
+func (t *turn) prepareSource(ctx context.Context, m *migration.Migration, seen view) (steps.Outcome, error) {
 	if !seen.running[from].has(entry) {
 		return steps.Done("prepared"), nil
 	}
-	return more(steps.ReasonPersistingShootState,
-		t.do("releases the backup entry", func(v *view) { v.running[from] &^= entry }))
+	_ = m.Report(ctx, steps.ReasonShootStatePersisted, "asked to prepare")
+	return more(steps.ReasonPersistingShootState, t.do("takes the full snapshot and releases the backup entry",
+		func(v *view) { v.running[from] &^= entry }))
 }
 
 // more is the outcome of an attempt that has done a part.
@@ -119,10 +127,15 @@ func more(reason steps.Reason, err error) (steps.Outcome, error) {
 func (t *turn) joinDestination(_ context.Context, _ *migration.Migration, seen view) (steps.Outcome, error) {
 	switch {
 	case !seen.running[to].has(entry):
-		return more(steps.ReasonPreparingDestination,
-			t.do("takes the backup entry", func(v *view) { v.running[to] |= entry }))
+		return more(steps.ReasonPreparingDestination, t.do("prepares and takes the backup entry", func(v *view) {
+			v.prepared = true
+			v.running[to] |= entry
+		}))
 	case seen.voters[to] < members-1:
 		return more(steps.ReasonJoiningEtcdMembers, t.change("joins two members", func(v *view) {
+			if v.running[from].has(entry) {
+				t.violate("members join before the full snapshot is taken")
+			}
 			v.running[to] |= etcd
 			v.voters[to] = members - 1
 		}))
@@ -286,9 +299,9 @@ func (t *turn) withdraw(_ context.Context, _ *migration.Migration, seen view) (s
 	case seen.running[to].has(serving | early):
 		return more(steps.ReasonAborting, t.do("stops the kube-apiserver and migrates the early extensions",
 			func(v *view) { v.running[to] &^= serving | early }))
-	case seen.running[to] != 0:
+	case seen.running[to] != 0 || seen.prepared:
 		return more(steps.ReasonAborting, t.do("deletes the rest", func(v *view) {
-			v.running[to], v.drained = 0, false
+			v.running[to], v.prepared, v.drained = 0, false, false
 		}))
 	}
 	return steps.Done("nothing is left"), nil
@@ -332,11 +345,11 @@ func (t *turn) abandon(_ context.Context, _ *migration.Migration, seen view) (st
 
 // clear is what the destination does when it was abandoned and is back.
 func (t *turn) clear(_ context.Context, _ *migration.Migration, seen view) (steps.Outcome, error) {
-	if seen.running[to] == 0 && !seen.cut[to] {
+	if seen.running[to] == 0 && !seen.prepared && !seen.cut[to] {
 		return steps.Done("nothing is left"), nil
 	}
 	return more(steps.ReasonAborting, t.do("deletes what an abandonment has left", func(v *view) {
-		v.running[to], v.cut[to], v.drained = 0, false, false
+		v.running[to], v.prepared, v.cut[to], v.drained = 0, false, false, false
 	}))
 }
 
