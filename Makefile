@@ -158,7 +158,7 @@ bench-drain: setup-test ## Drain 3 of 20 seeds with 2,000 shoots in a real garde
 	LIVECPM_BENCH_DRAIN=$(CURDIR)/bin/livecpm-controller-manager KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -vet=off -count=1 -v -timeout 15m ./test/integration/drain/... -ginkgo.focus 'Drain at scale'
 
 .PHONY: bench
-bench: setup-landscape ## Measure what migrations cost and write docs/benchmarks.md (needs root; BENCH=relay,agent,landscape,live,distance,size chooses, BENCH_FLAGS= as --distances=0,180)
+bench: setup-landscape ## Measure what migrations cost and write docs/benchmarks.md (needs root; BENCH=relay,join,agent,landscape,live,production,distance,size chooses, BENCH_FLAGS= as --distances=0,180)
 	KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) run ./test/bench/cmd/bench --parts "$(BENCH)" $(BENCH_FLAGS)
 
 .PHONY: bench-page

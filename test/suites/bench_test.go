@@ -13,6 +13,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/bench/agentbench"
+	"github.com/livecpm/livecpm/test/bench/joinbench"
 	"github.com/livecpm/livecpm/test/bench/relaybench"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/program"
@@ -69,5 +70,22 @@ var _ = Describe("Benchmarks in small", Label(labelBench), func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(result.RelayedMBPerSecond).To(BeNumerically(">", 0))
 		Expect(result.RoundTrip.Relayed.P99).To(BeNumerically(">", 0))
+	}, NodeTimeout(5*time.Minute))
+
+	It("should let a member join by its snapshot, directly and through two relays", func(ctx SpecContext) {
+		beginOnlyIfItEnds(repo, usuallyBenchmark)
+		assets := os.Getenv("KUBEBUILDER_ASSETS")
+		Expect(assets).NotTo(BeEmpty(), "make test-e2e sets it")
+		Expect(program.Build(ctx, repo, bin, "./test/bench/cmd/simrelay")).To(Succeed())
+		folder := filepath.Join(bin, "etcds")
+		result, err := joinbench.Run(ctx, joinbench.Options{
+			Etcd: filepath.Join(assets, "etcd"), Relay: []string{filepath.Join(bin, "simrelay")}, Folder: folder,
+			MiB: 16, Rounds: 1, Timeout: 2 * time.Minute, Say: say,
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(folder).NotTo(BeADirectory())
+		Expect(result.DatabaseMiB).To(BeNumerically(">=", 16))
+		Expect(result.Direct.Total.Runs).To(Equal(1))
+		Expect(result.Relayed.Total.Runs).To(Equal(1))
 	}, NodeTimeout(5*time.Minute))
 })

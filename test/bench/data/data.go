@@ -25,6 +25,7 @@ const (
 	PartDistance  = "distance"
 	PartSize      = "size"
 	PartRelay     = "relay"
+	PartJoin      = "join"
 	// PartProduction is a live migration with the waits and the name servers of production: those of the landscape are
 	// shorter, and flatter how long a migration takes.
 	PartProduction = "production"
@@ -33,7 +34,7 @@ const (
 
 // Parts returns all parts in the order in which they are run and shown.
 func Parts() []string {
-	return []string{PartRelay, PartAgent, PartLandscape, PartLive, PartProduction, PartDistance, PartSize}
+	return []string{PartRelay, PartJoin, PartAgent, PartLandscape, PartLive, PartProduction, PartDistance, PartSize}
 }
 
 // Environment is what a part was measured on.
@@ -299,12 +300,9 @@ type Latency struct {
 
 // GoBenchmark is a figure of a Go benchmark over several runs.
 type GoBenchmark struct {
-	Name   string  `json:"name"`
-	Unit   string  `json:"unit"`
-	Median float64 `json:"median"`
-	Low    float64 `json:"low"`
-	High   float64 `json:"high"`
-	Runs   int     `json:"runs"`
+	Name string `json:"name"`
+	Unit string `json:"unit"`
+	Spread
 }
 
 // Agent is what the agents of two seeds and the controller manager need for so many migrations at once. API servers and
@@ -377,6 +375,7 @@ type Usage struct {
 // Set is what has been recorded. Parts that have not been measured are nil.
 type Set struct {
 	Relay     *Relay
+	Join      *Joins
 	Agent     *Agent
 	Landscape *Landscape
 	Live      *Live
@@ -409,6 +408,7 @@ func Read(folder string) (Set, error) {
 	var set Set
 	for part, read := range map[string]func(string) error{
 		PartRelay:      readInto(&set.Relay),
+		PartJoin:       readInto(&set.Join),
 		PartAgent:      readInto(&set.Agent),
 		PartLandscape:  readInto(&set.Landscape),
 		PartLive:       readInto(&set.Live),

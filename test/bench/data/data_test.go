@@ -68,8 +68,8 @@ var _ = Describe("recording", func() {
 		}
 		set, err := Read(folder)
 		Expect(err).NotTo(HaveOccurred())
-		Expect([]any{set.Relay, set.Agent, set.Landscape, set.Live, set.Production, set.Distance, set.Size}).
-			To(HaveEach(Not(BeNil())))
+		Expect([]any{set.Relay, set.Join, set.Agent, set.Landscape, set.Live, set.Production, set.Distance,
+			set.Size}).To(HaveEach(Not(BeNil())))
 	})
 
 	It("should refuse figures that it does not know", func() {

@@ -177,22 +177,6 @@ var _ = It("should not take what a former migration has left for a join", func()
 	Expect(joined(conditions)).To(BeFalse())
 })
 
-var _ = Describe("values", func() {
-	It("should be different ones under keys of their own", func() {
-		first, second := values(0, 2), values(2, 1)
-		Expect(first).To(HaveLen(2))
-		keys := map[string]bool{}
-		contents := map[string]bool{}
-		for _, op := range append(first, second...) {
-			keys[string(op.KeyBytes())], contents[string(op.ValueBytes())] = true, true
-			Expect(op.ValueBytes()).To(HaveLen(valueSize))
-			Expect(string(op.KeyBytes())).To(HavePrefix(fillPrefix))
-		}
-		Expect(keys).To(HaveLen(3))
-		Expect(contents).To(HaveLen(3))
-	})
-})
-
 var _ = Describe("usage", func() {
 	It("should be cores and MiB", func() {
 		Expect(usage(3*time.Second, 2*time.Second, 5<<20)).To(Equal(data.Usage{CPUCores: 1.5, MemoryMiB: 5}))

@@ -8,13 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,19 +20,12 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/test/bench/data"
+	"github.com/livecpm/livecpm/test/bench/fill"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/driver"
 )
 
 const (
-	// fillPrefix is below nothing that a kube-apiserver looks at.
-	fillPrefix = "/livecpm-bench/"
-	// valueSize is that of a larger custom resource. Etcd holds the last 15,000 requests or so in memory, and what is
-	// written faster than it makes room again also in files, which the landscape has in memory too: so a request has
-	// few of them.
-	valueSize  = 8 << 10
-	perRequest = 4
-	writers    = 32
 	// sizeWrites is the load that continues while members join.
 	sizeWrites = 50
 
@@ -144,38 +135,7 @@ func (b *Bench) fill(ctx context.Context, seed string, mib int) (float64, error)
 		return 0, err
 	}
 	defer etcd.Close()
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(writers)
-	for first := 0; first < mib<<20/valueSize; first += perRequest {
-		group.Go(func() error {
-			if _, err := etcd.Txn(groupCtx).Then(values(first, min(perRequest, mib<<20/valueSize-first))...).
-				Commit(); err != nil {
-				return fmt.Errorf("failed to write to etcd: %w", err)
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return 0, err
-	}
-	status, err := etcd.Status(ctx, etcd.Endpoints()[0])
-	if err != nil {
-		return 0, fmt.Errorf("failed to read the size of the database: %w", err)
-	}
-	return math.Round(10*float64(status.DbSize)/(1<<20)) / 10, nil
-}
-
-// values returns writes of random values, which nothing on the way can make smaller.
-func values(first, count int) []clientv3.Op {
-	random := rand.NewChaCha8([32]byte{byte(first), byte(first >> 8),
-		byte(first >> 16)}) //nolint:gosec // They are no secrets.
-	ops := make([]clientv3.Op, 0, count)
-	for i := range count {
-		value := make([]byte, valueSize)
-		_, _ = random.Read(value)
-		ops = append(ops, clientv3.OpPut(fmt.Sprintf("%s%08d", fillPrefix, first+i), string(value)))
-	}
-	return ops
+	return fill.Write(ctx, etcd, mib)
 }
 
 // drain takes away what fill has written, from wherever the shoot is, and makes the databases small again.
@@ -202,7 +162,7 @@ func (b *Bench) drainMember(ctx context.Context, seed string, ordinal int) error
 	if ordinal == 0 {
 		// A deletion of everything at once would hold up etcd for as long.
 		for {
-			page, err := etcd.Get(ctx, fillPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(),
+			page, err := etcd.Get(ctx, fill.Prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(),
 				clientv3.WithLimit(4096))
 			if err != nil {
 				return err
@@ -214,7 +174,7 @@ func (b *Bench) drainMember(ctx context.Context, seed string, ordinal int) error
 				break
 			}
 			end := clientv3.GetPrefixRangeEnd(string(page.Kvs[len(page.Kvs)-1].Key))
-			if _, err := etcd.Delete(ctx, fillPrefix, clientv3.WithRange(end)); err != nil {
+			if _, err := etcd.Delete(ctx, fill.Prefix, clientv3.WithRange(end)); err != nil {
 				return err
 			}
 		}

@@ -37,6 +37,7 @@ func Generate(set data.Set) map[string]string {
 	p.production(set.Production)
 	p.distance(set)
 	p.size(set.Size)
+	p.join(set.Join)
 	p.relay(set.Relay)
 	p.agent(set.Agent)
 	p.landscape(set.Landscape)
@@ -406,6 +407,58 @@ func (d *document) size(size *data.Size) {
 	d.picture("size", "Joining of members over the size of the database",
 		lines("Joining over the size of the database", "MiB", "s", []curve{join, step}))
 	d.measuredOn(on)
+}
+
+// extrapolatedGiB is for how much data the page says what a join would take by the model.
+const extrapolatedGiB = 8
+
+func (d *document) join(joins *data.Joins) {
+	d.section("A join by its parts")
+	if joins == nil || len(joins.Runs) == 0 {
+		d.notMeasured(data.PartJoin)
+		return
+	}
+	d.say("A learner joins an etcd with so much data on a disk, directly and through two relays in turns, with nothing " +
+		"else on the machine. There is no landscape: these are etcds and relays as processes, all over loopback. Each " +
+		"figure is the median of its runs, with the range.\n\n")
+	var (
+		rows, speeds [][]string
+		on           origins
+	)
+	for _, run := range joins.Runs {
+		name := fmt.Sprintf("%d MiB", run.MiB)
+		on.add(name, run.Environment)
+		for _, way := range []struct {
+			name  string
+			parts data.JoinParts
+		}{{"direct", run.Direct}, {"relayed", run.Relayed}} {
+			p := way.parts
+			rows = append(rows, []string{name, way.name, spread(p.Begin), spread(p.Transfer), spread(p.Sync),
+				spread(p.Apply), spread(p.Vote), spread(p.Total), spread(p.LeaderCPU), spread(p.LearnerCPU),
+				spread(p.RelaysCPU)})
+		}
+		speeds = append(speeds, []string{name, number(run.DatabaseMiB), number(run.ReadMBPerSecond),
+			number(run.WriteMBPerSecond), number(run.ClientMBPerSecond), number(run.MBPerSecond())})
+	}
+	d.table([]string{"data", "way", "until sent (s)", "transfer (s)", "sync (s)", "apply (s)", "vote (s)", "in all (s)",
+		"processor of the leader (s)", "of the learner (s)", "of both relays (s)"}, rows)
+	d.say("How fast each of it is by itself, in MB/s, and how fast the snapshot comes through the relays with its " +
+		"sync:\n\n")
+	d.table([]string{"data", "database (MiB)", "read", "write and sync", "snapshot to a client", "join"}, speeds)
+	if model, ok := joins.Model(); ok {
+		d.say("A line through the joins through the relays has %s s for any size and %s s for each GiB of the "+
+			"database. By that, %d GiB take %s s.\n\n", number(model.FixedSeconds), number(model.SecondsPerGiB),
+			extrapolatedGiB, number(model.Seconds(extrapolatedGiB)))
+	}
+	d.measuredOn(on)
+}
+
+// spread shows a figure over several runs.
+func spread(s data.Spread) string {
+	if s.Runs < 2 {
+		return number(s.Median)
+	}
+	return fmt.Sprintf("%s (%s to %s)", number(s.Median), number(s.Low), number(s.High))
 }
 
 func (d *document) relay(relay *data.Relay) {

@@ -56,13 +56,20 @@ var _ = Describe("Generate", func() {
 				{Environment: environment, MiB: 256, DatabaseMiB: 300, Outcome: data.OutcomeCompleted,
 					Joins: []data.Join{{Seconds: 15}}},
 			}},
+			Join: &data.Joins{Runs: []data.JoinRun{
+				{Environment: environment, MiB: 256, DatabaseMiB: 512, ReadMBPerSecond: 900,
+					Relayed: data.JoinParts{Total: data.Spread{Median: 4, Low: 3, High: 5, Runs: 3}}},
+				{Environment: environment, MiB: 1024, DatabaseMiB: 1024,
+					Relayed: data.JoinParts{Total: data.Spread{Median: 7, Low: 7, High: 7, Runs: 1}}},
+			}},
 			Relay: &data.Relay{
 				Environment: environment, Connections: 400, NearCPUSeconds: 0.25, FarCPUSeconds: 0.2,
 				RelayedMBPerSecond: 400,
 				RoundTrip: data.Pair{Direct: data.Latency{P50: 50, P99: 90},
 					Relayed: data.Latency{P50: 150, P99: 390}},
 				GoBenchmarks: []data.GoBenchmark{
-					{Name: "Relay/connect/direct", Unit: "ns/op", Median: 1234567, Low: 1, High: 2, Runs: 6},
+					{Name: "Relay/connect/direct", Unit: "ns/op",
+						Spread: data.Spread{Median: 1234567, Low: 1, High: 2, Runs: 6}},
 				},
 			},
 			Agent: &data.Agent{Environment: environment, Runs: []data.AgentRun{
@@ -82,6 +89,7 @@ var _ = Describe("Generate", func() {
 		"distance":   func(s *data.Set) { s.Distance = nil },
 		"size":       func(s *data.Set) { s.Size = nil },
 		"relay":      func(s *data.Set) { s.Relay = nil },
+		"join":       func(s *data.Set) { s.Join = nil },
 		"agent":      func(s *data.Set) { s.Agent = nil },
 		"landscape":  func(s *data.Set) { s.Landscape = nil },
 	}
@@ -113,6 +121,8 @@ var _ = Describe("Generate", func() {
 			"| livecpm-agent: processor (s), memory of the largest (MiB) | 3, 77 | 3, 77 |",
 			"| 256 MiB | 300 |", "| round trip of 1 KiB | 50 | 150 | 100 | 90 | 390 | 300 |",
 			"| Relay/connect/direct | ns/op | 1234567 |",
+			"| 4 (3 to 5) |", "| 256 MiB | 512 | 900 |", "has 1 s for any size and 6 s for each GiB",
+			"By that, 8 GiB take 49 s.",
 			"| PATCH shoots/status | 0 | 30 |", "| built before | 360 | 2026-11-21 at commit abc1234 ",
 			"| to be built | not measured |", "commit abc1234", "Gardener v1.150.0", "**missed**",
 		} {

@@ -29,10 +29,13 @@ const (
 	domain    = "ingress.bench.example"
 )
 
-var (
-	innerName = naming.MemberHost(namespace, naming.EtcdRoles[0], 0)
-	outerName = fmt.Sprintf("%s--%s.%s", naming.PodName(naming.EtcdRoles[0], 0), namespace, domain)
-)
+var innerName = naming.MemberHost(namespace, naming.EtcdRoles[0], 0)
+
+// OuterName returns the name by which a relay reaches the other one for the member with the ordinal. The credentials of
+// WriteTLS are good for it.
+func OuterName(ordinal int) string {
+	return fmt.Sprintf("%s--%s.%s", naming.PodName(naming.EtcdRoles[0], ordinal), namespace, domain)
+}
 
 // What a connection is for is its first byte.
 const (
@@ -110,8 +113,8 @@ type (
 	onlyWriter struct{ io.Writer }
 )
 
-// writeRelayTLS writes the credentials of the relays, with the keys that the agents make.
-func writeRelayTLS(folder string) error {
+// WriteTLS writes the credentials of the relays into the folder, with the keys that the agents make.
+func WriteTLS(folder string) error {
 	authority, config := exposure.CertificateConfigs(namespace, domain)
 	ca, err := authority.GenerateCertificate()
 	if err != nil {

@@ -4,7 +4,6 @@
 package relaybench
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -42,14 +41,7 @@ func ParseGoBenchmarks(output string) []data.GoBenchmark {
 	}
 	out := make([]data.GoBenchmark, 0, len(order))
 	for _, k := range order {
-		runs := values[k]
-		slices.Sort(runs)
-		median := runs[len(runs)/2]
-		if len(runs)%2 == 0 {
-			median = (runs[len(runs)/2-1] + runs[len(runs)/2]) / 2
-		}
-		out = append(out, data.GoBenchmark{Name: k.name, Unit: k.unit, Median: median, Low: runs[0],
-			High: runs[len(runs)-1], Runs: len(runs)})
+		out = append(out, data.GoBenchmark{Name: k.name, Unit: k.unit, Spread: data.SpreadOf(values[k])})
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -42,12 +43,13 @@ func DefaultOptions() Options {
 // settle is how long the relays are left alone before their memory is looked at.
 const settle = 2 * time.Second
 
-// process is a relay.
-type process struct {
+// Process is a relay.
+type Process struct {
 	command *exec.Cmd
 }
 
-func (p process) sample() (machine.Sample, error) {
+// Sample returns what the relay has used until now.
+func (p Process) Sample() (machine.Sample, error) {
 	return machine.Read(machine.Proc, p.command.Process.Pid)
 }
 
@@ -58,7 +60,7 @@ func Run(ctx context.Context, options Options) (*data.Relay, error) {
 		return nil, fmt.Errorf("failed to make a folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	if err := writeRelayTLS(folder); err != nil {
+	if err := WriteTLS(folder); err != nil {
 		return nil, err
 	}
 	end, roots, err := newTarget()
@@ -67,22 +69,22 @@ func Run(ctx context.Context, options Options) (*data.Relay, error) {
 	}
 	defer end.Close()
 
-	start := relayStart{command: options.Command, folder: folder}
+	start := Start{Command: options.Command, Folder: folder}
 	farPort, nearPort := program.FreePort(), program.FreePort()
-	far, err := start.relay(ctx, "far",
-		fmt.Sprintf("far: {port: %d, routes: [{serverName: %q, innerSNI: [%q], target: %q}]}", farPort, outerName,
+	far, err := start.Relay(ctx, "far",
+		fmt.Sprintf("far: {port: %d, routes: [{serverName: %q, innerSNI: [%q], target: %q}]}", farPort, OuterName(0),
 			innerName, end.Addr()))
 	if err != nil {
 		return nil, err
 	}
-	defer far.stop()
-	near, err := start.relay(ctx, "near",
+	defer far.Stop()
+	near, err := start.Relay(ctx, "near",
 		fmt.Sprintf("near: [{port: %d, routes: [{innerSNI: [%q], remote: {host: 127.0.0.1, port: %d, "+
-			"serverName: %q}}]}]", nearPort, innerName, farPort, outerName))
+			"serverName: %q}}]}]", nearPort, innerName, farPort, OuterName(0)))
 	if err != nil {
 		return nil, err
 	}
-	defer near.stop()
+	defer near.Stop()
 
 	b := &bench{
 		Options: options, near: near, far: far, result: &data.Relay{},
@@ -107,7 +109,7 @@ func Run(ctx context.Context, options Options) (*data.Relay, error) {
 
 type bench struct {
 	Options
-	near, far       process
+	near, far       Process
 	direct, relayed way
 	result          *data.Relay
 }
@@ -210,11 +212,11 @@ func (b *bench) throughput(ctx context.Context) error {
 
 // samples returns what near and far relay have used.
 func (b *bench) samples() ([2]machine.Sample, error) {
-	near, err := b.near.sample()
+	near, err := b.near.Sample()
 	if err != nil {
 		return [2]machine.Sample{}, err
 	}
-	far, err := b.far.sample()
+	far, err := b.far.Sample()
 	return [2]machine.Sample{near, far}, err
 }
 
@@ -254,36 +256,38 @@ func (b *bench) memory(ctx context.Context) error {
 	return nil
 }
 
-// relayStart starts relays by a command, with their files in a folder.
-type relayStart struct {
-	command []string
-	folder  string
+// Start starts relays.
+type Start struct {
+	// Command runs Serve with the configuration file that is added to it.
+	Command []string
+	// Folder has the credentials of the relays (WriteTLS), and gets their configurations.
+	Folder string
 }
 
-// relay runs a relay with the part of a configuration that is its own, and waits until it serves.
-func (s relayStart) relay(ctx context.Context, name, part string) (process, error) {
+// Relay runs a relay with the part of a configuration that is its own, and waits until it serves. The caller stops it.
+func (s Start) Relay(ctx context.Context, name, part string) (Process, error) {
 	health := program.FreePort()
 	content := fmt.Sprintf("namespace: %s\ntls: {caFile: %[2]s/ca.crt, certFile: %[2]s/tls.crt, keyFile: "+
 		"%[2]s/tls.key}\nhealth: {port: %d}\nmetrics: {port: %d}\n%s\n",
-		namespace, s.folder, health, program.FreePort(), part)
-	file := filepath.Join(s.folder, name+".yaml")
+		namespace, s.Folder, health, program.FreePort(), part)
+	file := filepath.Join(s.Folder, name+".yaml")
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		return process{}, fmt.Errorf("failed to write the configuration of the %s relay: %w", name, err)
+		return Process{}, fmt.Errorf("failed to write the configuration of the %s relay: %w", name, err)
 	}
-	p := process{exec.Command(s.command[0], append(s.command[1:], file)...)} //nolint:gosec // It is this very program.
+	p := Process{exec.Command(s.Command[0], append(slices.Clone(s.Command[1:]), file)...)} //nolint:gosec // It is this very program.
 	p.command.Stdout, p.command.Stderr = os.Stderr, os.Stderr
 	if err := p.command.Start(); err != nil {
-		return process{}, fmt.Errorf("failed to start the %s relay: %w", name, err)
+		return Process{}, fmt.Errorf("failed to start the %s relay: %w", name, err)
 	}
 	if err := program.AwaitReady(ctx, health, 20*time.Second); err != nil {
-		p.stop()
-		return process{}, fmt.Errorf("the %s relay is %w", name, err)
+		p.Stop()
+		return Process{}, fmt.Errorf("the %s relay is %w", name, err)
 	}
 	return p, nil
 }
 
-// stop ends the relay without waiting for connections.
-func (p process) stop() {
+// Stop ends the relay without waiting for connections.
+func (p Process) Stop() {
 	_ = p.command.Process.Signal(syscall.SIGKILL)
 	_ = p.command.Wait()
 }

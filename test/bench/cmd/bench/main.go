@@ -25,6 +25,7 @@ import (
 
 	"github.com/livecpm/livecpm/test/bench/agentbench"
 	"github.com/livecpm/livecpm/test/bench/data"
+	"github.com/livecpm/livecpm/test/bench/joinbench"
 	"github.com/livecpm/livecpm/test/bench/machine"
 	"github.com/livecpm/livecpm/test/bench/migrations"
 	"github.com/livecpm/livecpm/test/bench/page"
@@ -70,6 +71,11 @@ func command() *cobra.Command {
 		"numbers of migrations at once for the part "+data.PartAgent)
 	flags.DurationVar(&b.timeout, "timeout", 20*time.Minute,
 		"how long a migration, or a number of them at once, may take")
+	flags.IntSliceVar(&b.joinSizes, "join-sizes", []int{256, 1024, 2048},
+		"MiB of data for the part "+data.PartJoin+"; its etcds need four times as much on the disk")
+	flags.IntVar(&b.joinRounds, "join-rounds", 3, "joins of each way for each size, in turns, for the part "+data.PartJoin)
+	flags.StringVar(&b.joinFolder, "join-folder", "",
+		"folder for the etcds of the part "+data.PartJoin+", on a disk (default: below _artifacts in the repository)")
 	flags.IntVar(&b.goRuns, "go-runs", 6, "runs of each Go benchmark for the part "+data.PartRelay)
 	return cmd
 }
@@ -80,6 +86,9 @@ type bench struct {
 	distances, sizes, inFlight []int
 	timeout                    time.Duration
 	goRuns                     int
+	joinSizes                  []int
+	joinRounds                 int
+	joinFolder                 string
 
 	out     io.Writer
 	cfg     *config.Config
@@ -161,6 +170,8 @@ func (b *bench) measure(ctx context.Context, part string) error {
 	switch part {
 	case data.PartRelay:
 		return b.measureRelay(ctx, environment)
+	case data.PartJoin:
+		return b.measureJoins(ctx, environment)
 	case data.PartAgent:
 		return b.measureAgent(ctx, environment)
 	}
@@ -197,6 +208,36 @@ func (b *bench) measureRelay(ctx context.Context, environment data.Environment) 
 	}
 	result.Environment = environment
 	return data.Write(b.folder, data.PartRelay, result)
+}
+
+func (b *bench) measureJoins(ctx context.Context, environment data.Environment) error {
+	assets, err := apiServers()
+	if err != nil {
+		return err
+	}
+	bin, err := b.build(ctx, "./test/bench/cmd/simrelay")
+	if err != nil {
+		return err
+	}
+	for _, mib := range b.joinSizes {
+		run, err := joinbench.Run(ctx, joinbench.Options{
+			Etcd: filepath.Join(assets, "etcd"), Relay: []string{filepath.Join(bin, "simrelay")},
+			Folder: cmp.Or(b.joinFolder, filepath.Join(b.cfg.Repo, "_artifacts", "bench", data.PartJoin)),
+			MiB:    mib, Rounds: b.joinRounds, Timeout: b.timeout, Say: b.say,
+		})
+		if err != nil {
+			return fmt.Errorf("with %d MiB: %w", mib, err)
+		}
+		run.Environment = environment
+		if err := b.record(data.PartJoin, func(set *data.Set) any {
+			set.Join = cmp.Or(set.Join, &data.Joins{})
+			set.Join.Record(*run)
+			return set.Join
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b *bench) measureAgent(ctx context.Context, environment data.Environment) error {
@@ -340,6 +381,15 @@ func (b *bench) build(ctx context.Context, packages ...string) (string, error) {
 	return folder, nil
 }
 
+// apiServers returns the folder of kube-apiserver and etcd.
+func apiServers() (string, error) {
+	folder := os.Getenv("KUBEBUILDER_ASSETS")
+	if folder == "" {
+		return "", errors.New("KUBEBUILDER_ASSETS must name the folder that hack/envtest-assets.sh prints")
+	}
+	return folder, nil
+}
+
 func (b *bench) relay(ctx context.Context) (*data.Relay, error) {
 	bin, err := b.build(ctx, "./test/bench/cmd/simrelay")
 	if err != nil {
@@ -373,8 +423,8 @@ func (b *bench) relay(ctx context.Context) (*data.Relay, error) {
 }
 
 func (b *bench) agent(ctx context.Context) (*data.Agent, error) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return nil, errors.New("KUBEBUILDER_ASSETS must name the folder that hack/envtest-assets.sh prints")
+	if _, err := apiServers(); err != nil {
+		return nil, err
 	}
 	bin, err := b.build(ctx, "./test/bench/cmd/simagent", "./cmd/livecpm-controller-manager")
 	if err != nil {
