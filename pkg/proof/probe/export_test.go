@@ -133,7 +133,8 @@ func SentAgain(req *http.Request, resp *http.Response, err error) bool {
 
 // LatencyOf returns how long a write took that was due at the given time and was answered at once.
 func LatencyOf(due time.Time) time.Duration {
-	p := &Probe{timeline: newTimeline(due), config: Config{RequestTimeout: patience.Eventually}}
+	p := &Probe{config: Config{RequestTimeout: patience.Eventually}}
+	p.newTimelines(due)
 	p.timedWrite(context.WithValue(context.Background(), dueKey{}, dueRequest{at: due}), request{},
 		func(context.Context) error { return nil })
 	return p.timeline.percentile(PhaseBefore, 1)

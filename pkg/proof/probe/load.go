@@ -40,8 +40,17 @@ func (p *Probe) timedWrite(ctx context.Context, r request, send func(context.Con
 	}
 	now := time.Now()
 	p.timeline.acknowledged(now, now.Sub(due))
+	p.partOf(r).acknowledged(now, now.Sub(due))
 	p.kinds.succeeded(r, p.timeline.current(), now.Sub(due))
 	return true
+}
+
+// partOf returns the timeline of the writes that the request belongs to, apart from the others.
+func (p *Probe) partOf(r request) *timeline {
+	if r.kind == kindEvent {
+		return p.events
+	}
+	return p.others
 }
 
 // timedRead sends a read. Whether its error is a failure is for the caller to say. Its latency begins when it was due.

@@ -50,11 +50,12 @@ type Probe struct {
 	// ledger is that of ConfigMaps and Events, customs that of the probe's own resource, leases that of Leases.
 	ledger, customs, leases *ledger
 	schedule                *schedule
-	timeline                *timeline
-	watchers                []*watcher
-	informers               []*informer
-	election                *election
-	times                   electionTimes
+	// timeline is that of all writes, events and others those of Events and of all other writes.
+	timeline, events, others *timeline
+	watchers                 []*watcher
+	informers                []*informer
+	election                 *election
+	times                    electionTimes
 	// objects are written in turn, and readers is how many operations read them. What is in doubt at the end the
 	// doubtful find out.
 	objects  []*object
@@ -227,7 +228,7 @@ func (p *Probe) startWatches(ctx context.Context) error {
 
 	watchCtx, stop := context.WithCancel(context.Background())
 	p.stopWatch = stop
-	p.timeline = newTimeline(time.Now())
+	p.newTimelines(time.Now())
 	for range p.config.Watches {
 		client, err := p.keptClient()
 		if err != nil {
@@ -357,7 +358,14 @@ func (p *Probe) Namespace() string { return p.namespace }
 
 // Mark begins a phase.
 func (p *Probe) Mark(phase Phase) {
-	p.timeline.mark(phase, time.Now())
+	now := time.Now()
+	for _, timeline := range []*timeline{p.timeline, p.events, p.others} {
+		timeline.mark(phase, now)
+	}
+}
+
+func (p *Probe) newTimelines(now time.Time) {
+	p.timeline, p.events, p.others = newTimeline(now), newTimeline(now), newTimeline(now)
 }
 
 // Stop ends the load, lets the watches catch up, verifies that everything acknowledged is there, and removes the

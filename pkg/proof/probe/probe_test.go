@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/livecpm/livecpm/pkg/proof/probe"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/patience"
 )
 
@@ -375,6 +376,19 @@ var _ = Describe("Probe", func() {
 			HaveKey("new reads"), HaveKey("Events")))
 		// Elections and informers are not scheduled.
 		Expect(d.RequestsDue - d.MissedTicks).To(BeNumerically("~", result.Writes+result.Reads, 20))
+	})
+
+	It("should tell Events from other writes", func() {
+		result := run()
+		events, others := result.Details.EventWrites, result.Details.OtherWrites
+		Expect(events.Sent).To(BeNumerically(">", 0))
+		Expect(others.Sent).To(BeNumerically(">", events.Sent))
+		Expect(events.Sent + others.Sent).To(Equal(result.Writes))
+		for _, part := range []*recording.WriteFigures{events, others} {
+			Expect(part.Failed).To(BeZero())
+			Expect(part.LongestGapMs).To(BeNumerically(">=", result.LongestWriteGapMs),
+				"the other part fills no gap of this one")
+		}
 	})
 
 	It("should count an address that refuses although another one serves", func() {

@@ -85,7 +85,7 @@ func (p *Probe) result(lostWrites, lostEvents int64) *Result {
 		RawConnectionErrors:       p.clients.errors(),
 		LongestWriteGapMs:         rest.Milliseconds(),
 		BaselineLongestWriteGapMs: baseline.Milliseconds(),
-		WriteP99Ms:                p.byPhase(0.99),
+		WriteP99Ms:                p.timeline.byPhase(0.99),
 	}
 	scheduled := p.schedule.counts()
 	due, unsent := sumOf(scheduled)
@@ -98,7 +98,7 @@ func (p *Probe) result(lostWrites, lostEvents int64) *Result {
 		MissedTicks:            unsent,
 		Scheduled:              scheduled,
 		StaleReads:             p.counters.stale.Load(),
-		WriteP50Ms:             p.byPhase(0.5),
+		WriteP50Ms:             p.timeline.byPhase(0.5),
 		Dials:                  p.clients.dials.Load(),
 		DialErrors:             p.clients.dialErrors.Load(),
 		HandshakeErrors:        p.clients.handshakeErrors.Load(),
@@ -116,6 +116,7 @@ func (p *Probe) result(lostWrites, lostEvents int64) *Result {
 		d.Watches = append(d.Watches, seen)
 	}
 	p.setKinds(r)
+	p.setParts(r)
 	if p.dnsWatch != nil {
 		dns := p.dnsWatch.Result()
 		d.DNS = &dns
@@ -152,12 +153,32 @@ func sumOf(scheduled map[string]recording.Scheduled) (due, unsent int64) {
 	return due, unsent
 }
 
-func (p *Probe) byPhase(share float64) ByPhase {
+// byPhase returns the latency that the given share of each phase's writes did not exceed.
+func (t *timeline) byPhase(share float64) ByPhase {
 	return ByPhase{
-		Before: milliseconds(p.timeline.percentile(PhaseBefore, share)),
-		During: milliseconds(p.timeline.percentile(PhaseDuring, share)),
-		After:  milliseconds(p.timeline.percentile(PhaseAfter, share)),
+		Before: milliseconds(t.percentile(PhaseBefore, share)),
+		During: milliseconds(t.percentile(PhaseDuring, share)),
+		After:  milliseconds(t.percentile(PhaseAfter, share)),
 	}
+}
+
+// figures returns what a part of the writes comes to, without their numbers.
+func (t *timeline) figures(end time.Time) *recording.WriteFigures {
+	baseline, rest := t.gaps(end)
+	return &recording.WriteFigures{LongestGapMs: rest.Milliseconds(), BaselineLongestGapMs: baseline.Milliseconds(),
+		P50Ms: t.byPhase(0.5), P99Ms: t.byPhase(0.99)}
+}
+
+// setParts sets what the result says of Events apart from other writes.
+func (p *Probe) setParts(r *Result) {
+	events, others := p.events.figures(p.loadEnded), p.others.figures(p.loadEnded)
+	for _, kind := range r.Details.Kinds {
+		if kind.Kind == kindEvent && kind.Verb == verbCreate {
+			events.Sent, events.Failed = kind.Sent, kind.Failed
+		}
+	}
+	others.Sent, others.Failed = r.Writes-events.Sent, r.WritesFailed-events.Failed
+	r.Details.EventWrites, r.Details.OtherWrites = events, others
 }
 
 func milliseconds(d time.Duration) float64 {
