@@ -96,6 +96,14 @@ type Migration struct {
 	Reason  string `json:"reason,omitempty"`
 	// Seconds is how long it took from the trigger until the destination's gardenlet had the shoot.
 	Seconds float64 `json:"seconds"`
+	// QuietSeconds is how long the load ran before the trigger: what the quiet figures are from. Zero in figures from
+	// before it was recorded, when it was a minute.
+	QuietSeconds float64 `json:"quietSeconds,omitempty"`
+
+	// RequestsDue is how many requests were due by the schedule from the begin of the load to its end, RequestsUnsent
+	// how many of them were not sent, because too many others were waiting or the load itself was late.
+	RequestsDue    int64 `json:"requestsDue,omitempty"`
+	RequestsUnsent int64 `json:"requestsUnsent,omitempty"`
 
 	Writes       int64 `json:"writes"`
 	WritesFailed int64 `json:"writesFailed"`
@@ -111,6 +119,10 @@ type Migration struct {
 	WriteGapMs ByPhase `json:"writeGapMs"`
 	WriteP50Ms ByPhase `json:"writeP50Ms"`
 	WriteP99Ms ByPhase `json:"writeP99Ms"`
+	// Events are the writes of Events, which are in etcd-events, Others all other ones, which are in etcd-main. Both
+	// are among the writes above. They are missing in figures from before they were kept apart.
+	Events *Writes `json:"events,omitempty"`
+	Others *Writes `json:"others,omitempty"`
 
 	WatchEvents     int64 `json:"watchEvents"`
 	WatchEventsLost int64 `json:"watchEventsLost"`
@@ -128,6 +140,33 @@ type Migration struct {
 	// CPUCores and MemoryMiB are what the whole machine used.
 	CPUCores  ByPhase `json:"cpuCores"`
 	MemoryMiB ByPhase `json:"memoryMiB"`
+}
+
+// Writes are the figures of a part of the writes, as those of all in Migration.
+type Writes struct {
+	Sent   int64   `json:"sent"`
+	Failed int64   `json:"failed"`
+	Lost   int64   `json:"lost"`
+	GapMs  ByPhase `json:"gapMs"`
+	P50Ms  ByPhase `json:"p50Ms"`
+	P99Ms  ByPhase `json:"p99Ms"`
+}
+
+// Gap is the longest time between two acknowledged writes of what the shoot's clients work with: of those to etcd-main
+// where they were kept apart, because the Events hide a part of it, and otherwise of all.
+func (m Migration) Gap() ByPhase {
+	if m.Others != nil {
+		return m.Others.GapMs
+	}
+	return m.WriteGapMs
+}
+
+// P99 is what 99 % of the same writes have not exceeded.
+func (m Migration) P99() ByPhase {
+	if m.Others != nil {
+		return m.Others.P99Ms
+	}
+	return m.WriteP99Ms
 }
 
 // Failed is the number of requests that failed.
@@ -194,11 +233,65 @@ type Process struct {
 	PeakMiB float64 `json:"peakMiB"`
 }
 
-// Live compares a classic and a live migration of the same shoot.
+// Live compares classic and live migrations of the same shoot.
 type Live struct {
 	Environment Environment `json:"environment"`
-	Classic     *Migration  `json:"classic,omitempty"`
-	Live        *Migration  `json:"live,omitempty"`
+	// Runs are all migrations in the order in which they were made. There are none in figures of one run of each way.
+	Runs []Migration `json:"runs,omitempty"`
+	// Classic and Live are the runs of each way whose duration is the middle one. Parts of a migration that cannot be
+	// taken from several runs, such as the steps, are shown of them.
+	Classic *Migration `json:"classic,omitempty"`
+	Live    *Migration `json:"live,omitempty"`
+}
+
+// NewLive compares migrations.
+func NewLive(environment Environment, runs []Migration) *Live {
+	out := &Live{Environment: environment, Runs: slices.Clone(runs)}
+	out.Classic, out.Live = middle(out.Of(KindClassic)), middle(out.Of(KindLive))
+	return out
+}
+
+// Of returns the migrations of a kind in the order in which they were made.
+func (l *Live) Of(kind string) []Migration {
+	if l == nil {
+		return nil
+	}
+	var out []Migration
+	for _, run := range l.Runs {
+		if run.Kind == kind {
+			out = append(out, run)
+		}
+	}
+	single := map[string]*Migration{KindClassic: l.Classic, KindLive: l.Live}[kind]
+	if len(out) == 0 && single != nil {
+		out = append(out, *single)
+	}
+	return out
+}
+
+// middle returns the completed run whose duration is the middle one, of two the shorter one. If none was completed, it
+// is the first of all.
+func middle(runs []Migration) *Migration {
+	if len(runs) == 0 {
+		return nil
+	}
+	completed := slices.DeleteFunc(slices.Clone(runs), func(run Migration) bool {
+		return run.Outcome != OutcomeCompleted
+	})
+	if len(completed) == 0 {
+		return &runs[0]
+	}
+	slices.SortStableFunc(completed, func(a, b Migration) int { return cmp.Compare(a.Seconds, b.Seconds) })
+	return &completed[(len(completed)-1)/2]
+}
+
+// SpreadOver returns the spread of a figure over several runs.
+func SpreadOver(runs []Migration, figure func(Migration) float64) Spread {
+	figures := make([]float64, 0, len(runs))
+	for _, run := range runs {
+		figures = append(figures, figure(run))
+	}
+	return SpreadOf(figures)
 }
 
 // Distance has a live migration for each distance.

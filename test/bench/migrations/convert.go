@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/livecpm/livecpm/pkg/proof/probe"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/bench/data"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/driver"
@@ -32,6 +33,12 @@ func figures(
 	if details := p.Details; details != nil {
 		m.WriteP50Ms = data.ByPhase{Quiet: details.WriteP50Ms.Before, During: details.WriteP50Ms.During}
 		m.WritesLost = details.AcknowledgedWritesLost + details.AcknowledgedEventsLost
+		m.RequestsDue, m.RequestsUnsent = details.RequestsDue, details.MissedTicks
+		m.Events = writes(details.EventWrites, details.AcknowledgedEventsLost)
+		m.Others = writes(details.OtherWrites, details.AcknowledgedWritesLost)
+		if before, during := details.Phases[probe.PhaseBefore], details.Phases[probe.PhaseDuring]; !before.IsZero() {
+			m.QuietSeconds = math.Round(during.Sub(before).Seconds())
+		}
 		for _, w := range details.Watches {
 			m.WatchResets += w.Resets
 			m.WatchLagMs = max(m.WatchLagMs, w.MaxLagMs)
@@ -54,6 +61,19 @@ func figures(
 	m.CPUCores = data.ByPhase{Quiet: before.CPUCores, During: during.CPUCores}
 	m.MemoryMiB = data.ByPhase{Quiet: float64(before.MaxMemoryMiB), During: float64(during.MaxMemoryMiB)}
 	return m
+}
+
+// writes turns the figures of a part of the writes, of which so many were lost, into what is recorded.
+func writes(part *recording.WriteFigures, lost int64) *data.Writes {
+	if part == nil {
+		return nil
+	}
+	return &data.Writes{
+		Sent: part.Sent, Failed: part.Failed, Lost: lost,
+		GapMs: data.ByPhase{Quiet: float64(part.BaselineLongestGapMs), During: float64(part.LongestGapMs)},
+		P50Ms: data.ByPhase{Quiet: part.P50Ms.Before, During: part.P50Ms.During},
+		P99Ms: data.ByPhase{Quiet: part.P99Ms.Before, During: part.P99Ms.During},
+	}
 }
 
 // outcome tells what became of a migration that ended with the error.

@@ -98,10 +98,14 @@ var _ = Describe("figures", func() {
 				WriteP99Ms: probe.ByPhase{Before: 10, During: 20},
 				Details: &probe.Details{
 					AcknowledgedWritesLost: 1, AcknowledgedEventsLost: 2,
-					WriteP50Ms: probe.ByPhase{Before: 5, During: 6},
-					Watches:    []probe.WatchDetails{{Resets: 1, MaxLagMs: 5}, {Resets: 2, MaxLagMs: 4}},
-					Phases:     map[probe.Phase]time.Time{probe.PhaseDuring: begin},
-					Series:     &probe.Series{Begin: begin, IntervalSeconds: 2, Points: []probe.Point{{}, {}}},
+					WriteP50Ms:  probe.ByPhase{Before: 5, During: 6},
+					Watches:     []probe.WatchDetails{{Resets: 1, MaxLagMs: 5}, {Resets: 2, MaxLagMs: 4}},
+					Phases:      map[probe.Phase]time.Time{probe.PhaseBefore: at(-330), probe.PhaseDuring: begin},
+					RequestsDue: 310, MissedTicks: 10,
+					EventWrites: &recording.WriteFigures{Sent: 20, Failed: 1},
+					OtherWrites: &recording.WriteFigures{Sent: 80, LongestGapMs: 301, BaselineLongestGapMs: 101,
+						P50Ms: probe.ByPhase{Before: 5, During: 7}, P99Ms: probe.ByPhase{Before: 11, During: 21}},
+					Series: &probe.Series{Begin: begin, IntervalSeconds: 2, Points: []probe.Point{{}, {}}},
 				},
 			},
 			Etcd: map[string]driver.EtcdReport{driver.RoleMain: {SixMemberWindowSeconds: 7}},
@@ -123,7 +127,10 @@ var _ = Describe("figures", func() {
 		processes := map[string]data.Process{"livecpm-agent": {CPUSeconds: 1, PeakMiB: 2}}
 		Expect(figures(report(), data.KindLive, 50*time.Millisecond, processes)).To(Equal(data.Migration{
 			Kind: data.KindLive, Source: "seed-a", Destination: "seed-b", RoundTripMs: 50,
-			Outcome: data.OutcomeCompleted, Seconds: 400,
+			Outcome: data.OutcomeCompleted, Seconds: 400, QuietSeconds: 330, RequestsDue: 310, RequestsUnsent: 10,
+			Events: &data.Writes{Sent: 20, Failed: 1, Lost: 2},
+			Others: &data.Writes{Sent: 80, Lost: 1, GapMs: data.ByPhase{Quiet: 101, During: 301},
+				P50Ms: data.ByPhase{Quiet: 5, During: 7}, P99Ms: data.ByPhase{Quiet: 11, During: 21}},
 			Writes: 100, WritesFailed: 1, Reads: 200, ReadsFailed: 2, WritesLost: 3, UnavailableSeconds: 2,
 			IntervalSeconds: 2,
 			WriteGapMs:      data.ByPhase{Quiet: 100, During: 300}, WriteP50Ms: data.ByPhase{Quiet: 5, During: 6},
@@ -137,6 +144,17 @@ var _ = Describe("figures", func() {
 			Processes: processes,
 			CPUCores:  data.ByPhase{Quiet: 1, During: 1.5}, MemoryMiB: data.ByPhase{Quiet: 1000, During: 2000},
 		}))
+	})
+
+	It("should know nothing of parts that were not recorded", func() {
+		former := report()
+		former.Probe.Details.EventWrites, former.Probe.Details.OtherWrites = nil, nil
+		delete(former.Probe.Details.Phases, probe.PhaseBefore)
+		m := figures(former, data.KindLive, 0, nil)
+		Expect(m.Events).To(BeNil())
+		Expect(m.Others).To(BeNil())
+		Expect(m.QuietSeconds).To(BeZero())
+		Expect(m.Gap()).To(Equal(m.WriteGapMs))
 	})
 
 	It("should not look for a joint cluster in a classic one", func() {

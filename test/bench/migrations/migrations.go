@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +32,7 @@ type Options struct {
 	Landscape *config.Config
 	// Namespace and Shoot name the shoot.
 	Namespace, Shoot string
-	// Before and After are how long the load runs around a migration.
+	// Before and After are how long the load runs around a migration, where nothing says how long before (Run.Quiet).
 	Before, After time.Duration
 	// Timeout bounds a migration, and each of the waits around it.
 	Timeout time.Duration
@@ -67,30 +68,56 @@ func Connect(options Options) (*Bench, error) {
 	return &Bench{Options: options, shoot: shoot}, nil
 }
 
-// Live moves the shoot classically and back live.
-func (b *Bench) Live(ctx context.Context) (*data.Live, error) {
-	out := &data.Live{}
-	for _, kind := range []string{data.KindClassic, data.KindLive} {
-		m, err := b.move(ctx, kind, 0)
-		if err != nil {
-			return nil, fmt.Errorf("failed to measure the %s migration: %w", kind, err)
+// Order returns the kinds of migrations in the order in which they are made, so many of each. They take turns, and each
+// pair begins with the other kind than the one before: so both kinds meet both directions and the same machine.
+func Order(rounds int) []string {
+	var out []string
+	for round := range rounds {
+		first, second := data.KindClassic, data.KindLive
+		if round%2 == 1 {
+			first, second = second, first
 		}
-		if kind == data.KindClassic {
-			out.Classic = m
-		} else {
-			out.Live = m
-		}
+		out = append(out, first, second)
 	}
-	return out, nil
+	return out
 }
 
-// Production moves the shoot live only, on a landscape that has the waits and the name servers of production.
-func (b *Bench) Production(ctx context.Context) (*data.Live, error) {
-	m, err := b.move(ctx, data.KindLive, 0)
-	if err != nil {
-		return nil, fmt.Errorf("failed to measure the live migration: %w", err)
+// Quiet returns how long the load runs before a migration of the kind: as long as the last one of that kind took, of
+// those made now or else of those on record. The longest gap and the slowest percent of a few minutes are larger than
+// those of one minute with nothing going on, so figures of different lengths cannot be compared. Without any, it is the
+// other duration; it is never shorter than that.
+func Quiet(kind string, made []data.Migration, recorded *data.Live, otherwise time.Duration) time.Duration {
+	for _, runs := range [][]data.Migration{data.NewLive(data.Environment{}, made).Of(kind), recorded.Of(kind)} {
+		completed := slices.DeleteFunc(slices.Clone(runs), func(m data.Migration) bool {
+			return m.Outcome != data.OutcomeCompleted
+		})
+		if len(completed) > 0 {
+			last := completed[len(completed)-1]
+			return max(otherwise, time.Duration(last.Seconds*float64(time.Second)).Round(time.Second))
+		}
 	}
-	return &data.Live{Live: m}, nil
+	return otherwise
+}
+
+// Run says how the shoot is moved once.
+type Run struct {
+	// Kind is one of the kinds of migrations.
+	Kind string
+	// Quiet is how long the load runs before.
+	Quiet time.Duration
+	// Report is the name of the folder for the report.
+	Report string
+
+	roundTrip time.Duration
+}
+
+// Move moves the shoot to the other seed, without a distance.
+func (b *Bench) Move(ctx context.Context, run Run) (*data.Migration, error) {
+	m, report, err := b.run(ctx, run)
+	if err != nil {
+		return nil, fmt.Errorf("failed to measure the %s migration: %w", run.Kind, err)
+	}
+	return m, b.conclude(ctx, m, report)
 }
 
 // Distance moves the shoot live with the round trip between the seeds. A migration that does not come to its end
@@ -112,44 +139,36 @@ func (b *Bench) Distance(ctx context.Context, roundTrip time.Duration) (_ *data.
 	if err := link.stretch(ctx, roundTrip); err != nil {
 		return nil, err
 	}
-	m, run, err := b.run(ctx, data.KindLive, roundTrip)
+	m, report, err := b.run(ctx, Run{Kind: data.KindLive, Quiet: b.Before, roundTrip: roundTrip,
+		Report: fmt.Sprintf("%s-%dms", data.KindLive, roundTrip.Milliseconds())})
 	if err != nil {
 		return nil, err
 	}
 	if err := link.reset(ctx); err != nil {
 		return nil, err
 	}
-	return m, b.conclude(ctx, m, run)
-}
-
-func (b *Bench) move(ctx context.Context, kind string, roundTrip time.Duration) (*data.Migration, error) {
-	m, run, err := b.run(ctx, kind, roundTrip)
-	if err != nil {
-		return nil, err
-	}
-	return m, b.conclude(ctx, m, run)
+	return m, b.conclude(ctx, m, report)
 }
 
 // run migrates and measures, and keeps the report.
-func (b *Bench) run(ctx context.Context, kind string, roundTrip time.Duration) (*data.Migration, *demo.Report, error) {
-	b.shoot.Say("bench: %s migration, %s between the seeds", kind, roundTrip)
+func (b *Bench) run(ctx context.Context, run Run) (*data.Migration, *demo.Report, error) {
+	b.shoot.Say("bench: %s migration, %s between the seeds, after %s without one", run.Kind, run.roundTrip, run.Quiet)
 	meter, stop := b.meter(ctx)
 	report, err := demo.Run(ctx, demo.Options{
 		Landscape: b.Landscape, Namespace: b.Namespace, Shoot: b.Options.Shoot,
-		Before: b.Before, After: b.After, Timeout: b.Timeout,
-		Classic: kind == data.KindClassic,
+		Before: run.Quiet, After: b.After, Timeout: b.Timeout,
+		Classic: run.Kind == data.KindClassic,
 		Out:     b.Out,
 	})
 	stop()
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := report.Write(
-		filepath.Join(b.Artifacts, fmt.Sprintf("%s-%dms", kind, roundTrip.Milliseconds()))); err != nil {
+	if err := report.Write(filepath.Join(b.Artifacts, run.Report)); err != nil {
 		return nil, nil, err
 	}
-	m := figures(report, kind, roundTrip, meter.Report())
-	b.shoot.Say("bench: %s migration %s in %.0f s, %d requests failed", kind, m.Outcome, m.Seconds, m.Failed())
+	m := figures(report, run.Kind, run.roundTrip, meter.Report())
+	b.shoot.Say("bench: %s migration %s in %.0f s, %d requests failed", run.Kind, m.Outcome, m.Seconds, m.Failed())
 	return &m, report, nil
 }
 

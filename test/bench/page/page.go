@@ -33,7 +33,7 @@ func Generate(set data.Set) map[string]string {
 	p := &document{files: map[string]string{}}
 	p.out.WriteString(head)
 	p.targets(set)
-	p.live(set.Live)
+	p.live(set)
 	p.production(set.Production)
 	p.distance(set)
 	p.size(set.Size)
@@ -176,23 +176,29 @@ func (d *document) targets(set data.Set) {
 	d.table([]string{"what", "target", "measured", ""}, rows)
 }
 
-func (d *document) live(live *data.Live) {
+func (d *document) live(set data.Set) {
+	live := set.Live
 	d.section("Live against classic")
 	if live == nil {
 		d.notMeasured(data.PartLive)
 		return
 	}
-	d.say("The same shoot, first a classic migration and then a live one back, with the same clients. A client fails " +
-		"when a request is answered with an error or not within ten seconds. The shoot is unavailable in an interval " +
-		"in which not a single write was acknowledged. A classic migration takes etcd-main along by its backups and " +
-		"leaves etcd-events behind, so the Events that were written are among what it loses.\n\n")
-	kinds, header := []*data.Migration{}, []string{""}
-	for _, m := range []*data.Migration{live.Classic, live.Live} {
-		if m != nil {
-			kinds, header = append(kinds, m), append(header, m.Kind)
-		}
+	d.say("The same shoot moves to and fro, classically and live in turns, with the same clients. Of several runs, " +
+		"figures are medians with the range, and counts are sums. A client fails when a request is answered with an " +
+		"error or not within ten seconds. The shoot is unavailable in an interval in which not a single write was " +
+		"acknowledged. Quiet figures are from before each migration, for as long as the last one of its kind took " +
+		"(formerly for a minute). A classic migration takes etcd-main along by its backups and leaves etcd-events " +
+		"behind, so the Events that were written are among what it loses.\n\n")
+	columns := []column{{"classic", live.Of(data.KindClassic)}, {"live", live.Of(data.KindLive)}}
+	if runs := set.Production.Of(data.KindLive); len(runs) > 0 {
+		columns = append(columns, column{"live, with the waits of production", runs})
 	}
-	d.table(header, migrationRows(kinds))
+	columns = slices.DeleteFunc(columns, func(c column) bool { return len(c.runs) == 0 })
+	header := []string{""}
+	for _, c := range columns {
+		header = append(header, c.name)
+	}
+	d.table(header, migrationRows(columns))
 
 	var (
 		names       []string
@@ -200,11 +206,13 @@ func (d *document) live(live *data.Live) {
 		durations   = bar{label: "migration"}
 		failed      = bar{label: "requests"}
 	)
-	for _, m := range kinds {
-		names = append(names, m.Kind)
-		unavailable.values = append(unavailable.values, m.UnavailableSeconds)
-		durations.values = append(durations.values, m.Seconds)
-		failed.values = append(failed.values, float64(m.Failed()))
+	for _, c := range columns {
+		names = append(names, c.name)
+		unavailable.values = append(unavailable.values, c.median(func(m data.Migration) float64 {
+			return m.UnavailableSeconds
+		}))
+		durations.values = append(durations.values, c.median(func(m data.Migration) float64 { return m.Seconds }))
+		failed.values = append(failed.values, c.median(func(m data.Migration) float64 { return float64(m.Failed()) }))
 	}
 	d.picture("live-seconds", "Duration and time without the API server",
 		bars("Duration, and time without the API server", "s", names, []bar{durations, unavailable}))
@@ -224,7 +232,7 @@ func (d *document) production(production *data.Live) {
 	d.say("A live migration with the TTL of DNS records (120 s) and the drain (60 s) that Gardener and livecpm have " +
 		"without configuration, and with three name servers, of which two know of a change 30 s and 60 s later, and " +
 		"the last answers nothing for 30 s after it. The other parts have 30 s, 20 s and one name server.\n\n")
-	d.table([]string{"", production.Live.Kind}, migrationRows([]*data.Migration{production.Live}))
+	d.table([]string{"", production.Live.Kind}, migrationRows([]column{{"live", production.Of(data.KindLive)}}))
 	if len(production.Live.Steps) > 0 {
 		d.steps("production-steps", "Steps with the waits of production", production.Live.Steps)
 	}
@@ -251,60 +259,203 @@ func (d *document) steps(name, title string, steps []data.Step) {
 	d.picture(name, title, bars(title, "s", []string{"seconds"}, groups))
 }
 
-// migrationRows are the figures of several migrations, a column for each.
-func migrationRows(migrations []*data.Migration) [][]string {
+// column are the migrations that a column of a table shows.
+type column struct {
+	name string
+	runs []data.Migration
+}
+
+func (c column) median(figure func(data.Migration) float64) float64 {
+	return data.SpreadOver(c.runs, figure).Median
+}
+
+func (c column) sum(count func(data.Migration) int64) int64 {
+	var out int64
+	for _, run := range c.runs {
+		out += count(run)
+	}
+	return out
+}
+
+// of shows a count among another one, both over all runs.
+func (c column) of(part, all func(data.Migration) int64) string {
+	return fmt.Sprintf("%d of %d", c.sum(part), c.sum(all))
+}
+
+// each shows a figure over all runs.
+func (c column) each(figure func(data.Migration) float64) string {
+	return spread(data.SpreadOver(c.runs, figure))
+}
+
+// phases shows a figure beside the quiet one, and how many times the quiet one it is.
+func (c column) phases(figure func(data.Migration) data.ByPhase) string {
+	during := c.each(func(m data.Migration) float64 { return figure(m).During })
+	if c.median(func(m data.Migration) float64 { return figure(m).Quiet }) == 0 {
+		return during
+	}
+	quiet := c.each(func(m data.Migration) float64 { return figure(m).Quiet })
+	times := data.SpreadOver(c.runs, func(m data.Migration) float64 { return figure(m).Ratio() })
+	text := fmt.Sprintf("%s, quiet %s: %.1f", during, quiet, times.Median)
+	if times.Runs > 1 {
+		text += fmt.Sprintf(" (%.1f to %.1f)", times.Low, times.High)
+	}
+	return text + " times"
+}
+
+// all reports whether something is true of all migrations.
+func all(columns []column, is func(data.Migration) bool) bool {
+	for _, c := range columns {
+		if slices.ContainsFunc(c.runs, func(m data.Migration) bool { return !is(m) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// migrationRows are the figures of migrations, a column for each way.
+func migrationRows(columns []column) [][]string {
 	var rows [][]string
-	add := func(name string, value func(*data.Migration) string) {
+	add := func(name string, value func(column) string) {
 		row := []string{name}
-		for _, m := range migrations {
-			row = append(row, value(m))
+		for _, c := range columns {
+			row = append(row, value(c))
 		}
 		rows = append(rows, row)
 	}
-	phases := func(p data.ByPhase) string {
-		if p.Quiet == 0 {
-			return number(p.During)
-		}
-		return fmt.Sprintf("%s, quiet %s: %.1f times", number(p.During), number(p.Quiet), p.Ratio())
-	}
-	add("outcome", outcome)
-	add("duration (s)", func(m *data.Migration) string { return number(m.Seconds) })
-	add("failed writes", func(m *data.Migration) string { return fmt.Sprintf("%d of %d", m.WritesFailed, m.Writes) })
-	add("failed reads", func(m *data.Migration) string { return fmt.Sprintf("%d of %d", m.ReadsFailed, m.Reads) })
-	add("acknowledged writes lost", func(m *data.Migration) string { return fmt.Sprint(m.WritesLost) })
-	add("unavailable (s)", func(m *data.Migration) string { return number(m.UnavailableSeconds) })
-	add("longest gap between writes (ms)", func(m *data.Migration) string { return phases(m.WriteGapMs) })
-	add("p50 of writes (ms)", func(m *data.Migration) string { return phases(m.WriteP50Ms) })
-	add("p99 of writes (ms)", func(m *data.Migration) string { return phases(m.WriteP99Ms) })
-	add("watch events lost", func(m *data.Migration) string {
-		return fmt.Sprintf("%d of %d", m.WatchEventsLost, m.WatchEvents)
+	add("outcome", outcomes)
+	add("duration (s)", func(c column) string {
+		return c.each(func(m data.Migration) float64 { return m.Seconds })
 	})
-	add("watches that had to begin again", func(m *data.Migration) string { return fmt.Sprint(m.WatchResets) })
-	add("longest time from a write to its event (ms)", func(m *data.Migration) string { return number(m.WatchLagMs) })
-	add("six-member window (s)", func(m *data.Migration) string {
-		if m.Kind == data.KindClassic {
-			return ""
-		}
-		return number(m.SixMemberSeconds())
-	})
-	add("processor of the machine (cores)", func(m *data.Migration) string { return phases(m.CPUCores) })
-	add("memory of the machine (MiB)", func(m *data.Migration) string { return phases(m.MemoryMiB) })
-	programs := map[string]bool{}
-	for _, m := range migrations {
-		for program := range m.Processes {
-			programs[program] = true
-		}
-	}
-	for _, program := range slices.Sorted(maps.Keys(programs)) {
-		add(program+": processor (s), memory of the largest (MiB)", func(m *data.Migration) string {
-			process, ok := m.Processes[program]
-			if !ok {
-				return ""
-			}
-			return number(process.CPUSeconds) + ", " + number(process.PeakMiB)
+	if all(columns, func(m data.Migration) bool { return m.RequestsDue > 0 }) {
+		add("without a migration before (s)", func(c column) string {
+			return c.each(func(m data.Migration) float64 { return m.QuietSeconds })
+		})
+		add("requests that were due and not sent", func(c column) string {
+			return c.of(func(m data.Migration) int64 { return m.RequestsUnsent },
+				func(m data.Migration) int64 { return m.RequestsDue })
 		})
 	}
+	rows = append(rows, writeRows(columns)...)
+	add("failed reads", func(c column) string {
+		return c.of(func(m data.Migration) int64 { return m.ReadsFailed },
+			func(m data.Migration) int64 { return m.Reads })
+	})
+	add("unavailable (s)", func(c column) string {
+		return c.each(func(m data.Migration) float64 { return m.UnavailableSeconds })
+	})
+	add("watch events lost", func(c column) string {
+		return c.of(func(m data.Migration) int64 { return m.WatchEventsLost },
+			func(m data.Migration) int64 { return m.WatchEvents })
+	})
+	add("watches that had to begin again", func(c column) string {
+		return fmt.Sprint(c.sum(func(m data.Migration) int64 { return m.WatchResets }))
+	})
+	add("longest time from a write to its event (ms)", func(c column) string {
+		return c.each(func(m data.Migration) float64 { return m.WatchLagMs })
+	})
+	add("six-member window (s)", func(c column) string {
+		if c.runs[0].Kind == data.KindClassic {
+			return ""
+		}
+		return c.each(data.Migration.SixMemberSeconds)
+	})
+	add("processor of the machine (cores)", func(c column) string {
+		return c.phases(func(m data.Migration) data.ByPhase { return m.CPUCores })
+	})
+	add("memory of the machine (MiB)", func(c column) string {
+		return c.phases(func(m data.Migration) data.ByPhase { return m.MemoryMiB })
+	})
+	return append(rows, processRows(columns)...)
+}
+
+// writeRows are those of the writes: of Events apart from the others if they were kept apart in all migrations.
+func writeRows(columns []column) [][]string {
+	whole := func(m data.Migration) *data.Writes {
+		return &data.Writes{Sent: m.Writes, Failed: m.WritesFailed, Lost: m.WritesLost, GapMs: m.WriteGapMs,
+			P50Ms: m.WriteP50Ms, P99Ms: m.WriteP99Ms}
+	}
+	if all(columns, func(m data.Migration) bool { return m.Events != nil && m.Others != nil }) {
+		return append(rowsOfWrites(columns, "writes without Events",
+			func(m data.Migration) *data.Writes { return m.Others }),
+			rowsOfWrites(columns, "Events", func(m data.Migration) *data.Writes { return m.Events })...)
+	}
+	return rowsOfWrites(columns, "writes", whole)
+}
+
+// rowsOfWrites are those of a part of the writes.
+func rowsOfWrites(columns []column, name string, part func(data.Migration) *data.Writes) [][]string {
+	phases := func(c column, of func(*data.Writes) data.ByPhase) string {
+		return c.phases(func(m data.Migration) data.ByPhase { return of(part(m)) })
+	}
+	var rows [][]string
+	for _, row := range []struct {
+		name  string
+		value func(column) string
+	}{
+		{"failed " + name, func(c column) string {
+			return c.of(func(m data.Migration) int64 { return part(m).Failed },
+				func(m data.Migration) int64 { return part(m).Sent })
+		}},
+		{"acknowledged " + name + " lost", func(c column) string {
+			return fmt.Sprint(c.sum(func(m data.Migration) int64 { return part(m).Lost }))
+		}},
+		{"longest gap between " + name + " (ms)", func(c column) string {
+			return phases(c, func(w *data.Writes) data.ByPhase { return w.GapMs })
+		}},
+		{"p50 of " + name + " (ms)", func(c column) string {
+			return phases(c, func(w *data.Writes) data.ByPhase { return w.P50Ms })
+		}},
+		{"p99 of " + name + " (ms)", func(c column) string {
+			return phases(c, func(w *data.Writes) data.ByPhase { return w.P99Ms })
+		}},
+	} {
+		cells := []string{row.name}
+		for _, c := range columns {
+			cells = append(cells, row.value(c))
+		}
+		rows = append(rows, cells)
+	}
 	return rows
+}
+
+// processRows are those of livecpm's own processes.
+func processRows(columns []column) [][]string {
+	programs := map[string]bool{}
+	for _, c := range columns {
+		for _, run := range c.runs {
+			for program := range run.Processes {
+				programs[program] = true
+			}
+		}
+	}
+	var rows [][]string
+	for _, program := range slices.Sorted(maps.Keys(programs)) {
+		row := []string{program + ": processor (s), memory of the largest (MiB)"}
+		for _, c := range columns {
+			if _, ok := c.runs[0].Processes[program]; !ok {
+				row = append(row, "")
+				continue
+			}
+			row = append(row, c.each(func(m data.Migration) float64 { return m.Processes[program].CPUSeconds })+", "+
+				c.each(func(m data.Migration) float64 { return m.Processes[program].PeakMiB }))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// outcomes says what became of the migrations: in a word if it is the same of all.
+func outcomes(c column) string {
+	var out []string
+	for _, run := range c.runs {
+		if text := outcome(&run); !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	if len(c.runs) > 1 && len(out) == 1 {
+		return fmt.Sprintf("%d %s", len(c.runs), out[0])
+	}
+	return strings.Join(out, "; ")
 }
 
 func outcome(m *data.Migration) string {

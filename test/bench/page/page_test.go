@@ -115,10 +115,10 @@ var _ = Describe("Generate", func() {
 		page := Generate(full())[File]
 		Expect(page).NotTo(ContainSubstring("Not measured yet"))
 		for _, text := range []string{
-			"| failed writes | 17 of 1000 | 17 of 1000 |", "| 1 | First | source | 12 |",
+			"| failed writes | 17 of 1000 | 17 of 1000 | 17 of 1000 |", "| 1 | First | source | 12 |",
 			"| 0 ms | completed |", "| 100 ms | completed |", `| 220 ms | stopped: it took \| too long |`,
 			"250, quiet 100: 2.5 times",
-			"| livecpm-agent: processor (s), memory of the largest (MiB) | 3, 77 | 3, 77 |",
+			"| livecpm-agent: processor (s), memory of the largest (MiB) | 3, 77 | 3, 77 | 3, 77 |",
 			"| 256 MiB | 300 |", "| round trip of 1 KiB | 50 | 150 | 100 | 90 | 390 | 300 |",
 			"| Relay/connect/direct | ns/op | 1234567 |",
 			"| 4 (3 to 5) |", "| 256 MiB | 512 | 900 |", "has 1 s for any size and 6 s for each GiB",
@@ -129,6 +129,37 @@ var _ = Describe("Generate", func() {
 			Expect(page).To(ContainSubstring(text))
 		}
 		Expect(strings.Index(page, "| 0 ms |")).To(BeNumerically("<", strings.Index(page, "| 100 ms |")))
+	})
+
+	It("should show medians, ranges and sums of several runs, and Events apart", func() {
+		set := full()
+		var runs []data.Migration
+		for i, kind := range []string{data.KindClassic, data.KindLive, data.KindLive, data.KindLive} {
+			m := migration(kind, 0)
+			m.Seconds, m.WriteP99Ms = float64(400+10*i), data.ByPhase{}
+			m.QuietSeconds, m.RequestsDue, m.RequestsUnsent = 330, 5000, int64(i)
+			m.Events = &data.Writes{Sent: 100, Lost: int64(i)}
+			m.Others = &data.Writes{Sent: 900, Failed: 1, P99Ms: data.ByPhase{Quiet: 10, During: float64(10 * i)}}
+			runs = append(runs, m)
+		}
+		runs[3].Outcome, runs[3].Reason = data.OutcomeStopped, "late"
+		set.Live, set.Production = data.NewLive(environment, runs), nil
+		page := Generate(set)[File]
+		for _, text := range []string{
+			"| outcome | completed | completed; stopped: late |", "| duration (s) | 400 | 420 (410 to 430) |",
+			"| without a migration before (s) | 330 | 330 (330 to 330) |",
+			"| requests that were due and not sent | 0 of 5000 | 6 of 15000 |",
+			"| failed writes without Events | 1 of 900 | 3 of 2700 |", "| acknowledged Events lost | 0 | 6 |",
+			"| p99 of writes without Events (ms) | 0, quiet 10: 0.0 times | " +
+				"20 (10 to 30), quiet 10 (10 to 10): 2.0 (1.0 to 3.0) times |",
+		} {
+			Expect(page).To(ContainSubstring(text))
+		}
+		Expect(page).NotTo(ContainSubstring("| p99 of writes (ms) |"))
+	})
+
+	It("should show the waits of production beside the others", func() {
+		Expect(Generate(full())[File]).To(ContainSubstring("|  | classic | live | live, with the waits of production |"))
 	})
 
 	It("should say which runs of a part were measured where", func() {

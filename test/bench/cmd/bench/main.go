@@ -37,6 +37,10 @@ import (
 	"github.com/livecpm/livecpm/test/program"
 )
 
+// quietAtLeast is how long the load runs before a migration, and longer where its figures are compared with those of
+// the migration.
+const quietAtLeast = time.Minute
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -66,6 +70,7 @@ func command() *cobra.Command {
 	flags.StringVar(&b.shoot, "shoot", "live", "name of the shoot on the landscape")
 	flags.IntSliceVar(&b.distances, "distances", []int{180},
 		"round trips in milliseconds for the part "+data.PartDistance)
+	flags.IntVar(&b.rounds, "rounds", 3, "migrations of each way, in turns, for the part "+data.PartLive)
 	flags.IntSliceVar(&b.sizes, "sizes", []int{10, 256}, "MiB of data for the part "+data.PartSize)
 	flags.IntSliceVar(&b.inFlight, "in-flight", []int{1, 50, 500},
 		"numbers of migrations at once for the part "+data.PartAgent)
@@ -85,7 +90,7 @@ type bench struct {
 	pageOnly                   bool
 	distances, sizes, inFlight []int
 	timeout                    time.Duration
-	goRuns                     int
+	goRuns, rounds             int
 	joinSizes                  []int
 	joinRounds                 int
 	joinFolder                 string
@@ -181,7 +186,7 @@ func (b *bench) measure(ctx context.Context, part string) error {
 	}
 	mover, err := migrations.Connect(migrations.Options{
 		Landscape: b.cfg, Namespace: shoot.Namespace, Shoot: b.shoot,
-		Before: time.Minute, After: 30 * time.Second, Timeout: b.timeout,
+		Before: quietAtLeast, After: 30 * time.Second, Timeout: b.timeout,
 		Artifacts: filepath.Join(b.cfg.Repo, "_artifacts", "bench"), Out: b.out,
 	})
 	if err != nil {
@@ -250,12 +255,25 @@ func (b *bench) measureAgent(ctx context.Context, environment data.Environment) 
 }
 
 func (b *bench) measureLive(ctx context.Context, environment data.Environment, mover *migrations.Bench) error {
-	result, err := mover.Live(ctx)
+	recorded, err := data.Read(b.folder)
 	if err != nil {
 		return err
 	}
-	result.Environment = environment
-	return data.Write(b.folder, data.PartLive, result)
+	var made []data.Migration
+	for i, kind := range migrations.Order(b.rounds) {
+		m, err := mover.Move(ctx, migrations.Run{Kind: kind,
+			Quiet:  migrations.Quiet(kind, made, recorded.Live, quietAtLeast),
+			Report: fmt.Sprintf("%s-0ms-%d", kind, i/2+1)})
+		if err != nil {
+			return fmt.Errorf("in round %d: %w", i/2+1, err)
+		}
+		// What is there already is kept if a later one fails.
+		made = append(made, *m)
+		if err := data.Write(b.folder, data.PartLive, data.NewLive(environment, made)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // measureProduction changes the waits and the name servers of the landscape, and changes them back.
@@ -273,12 +291,16 @@ func (b *bench) measureProduction(
 	if err := landscape.New(b.cfg, b.out).Up(ctx); err != nil {
 		return err
 	}
-	result, err := mover.Production(ctx)
+	recorded, err := data.Read(b.folder)
 	if err != nil {
 		return err
 	}
-	result.Environment = environment
-	return data.Write(b.folder, data.PartProduction, result)
+	m, err := mover.Move(ctx, migrations.Run{Kind: data.KindLive, Report: data.PartProduction,
+		Quiet: migrations.Quiet(data.KindLive, recorded.Production.Of(data.KindLive), recorded.Live, quietAtLeast)})
+	if err != nil {
+		return err
+	}
+	return data.Write(b.folder, data.PartProduction, data.NewLive(environment, []data.Migration{*m}))
 }
 
 func (b *bench) measureDistances(ctx context.Context, environment data.Environment, mover *migrations.Bench) error {
