@@ -29,9 +29,9 @@ import (
 // members.
 const joiningMembers = 2
 
-// prepareAhead does what the preparation can do before the source has finished its first step, while that takes the full
-// snapshot. It asks nothing of the backup entry, which the source has until then, and writes nothing into the Shoot.
-// No member of an etcd joins: that is for the own step, which repeats all of this and finds it done.
+// prepareAhead does what the preparation can do before the source has finished its first step, while that takes the
+// full snapshot. It asks nothing of the backup entry, which the source has until then, and writes nothing into the
+// Shoot. No member of an etcd joins: that is for the own step, which repeats all of this and finds it done.
 func (d *destination) prepareAhead(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	b, err := d.botanist(ctx, m)
 	if err != nil {

@@ -137,8 +137,8 @@ func (s *source) prepareGraph(
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(deployExposure),
 		})
-		// From here on the destination finds all that it needs before members join. These wait for the end of this step:
-		// the full snapshot is what the shoot is restored from if anything goes wrong with them.
+		// From here on the destination finds all that it needs before members join. They wait for the end of this step:
+		// the shoot is restored from the full snapshot if anything goes wrong with them.
 		_ = g.Add(flow.Task{
 			Name: "Asking the destination to prepare meanwhile",
 			Fn: func(ctx context.Context) error {

@@ -30,8 +30,9 @@ var prepareSource = Step{
 			By:    Source, Reasons: []Reason{ReasonShootStatePersisted},
 		},
 		{
-			Title: "Set up namespace, Cluster, secrets and exposure in the destination beside it, unless step 2 is held",
-			By:    Destination, Reasons: []Reason{ReasonShootStatePersisted}, Asks: ReasonShootStatePersisted,
+			Title: "Set up namespace, Cluster, secrets and exposure in the destination beside it, unless step 2 is " +
+				"held",
+			By: Destination, Reasons: []Reason{ReasonShootStatePersisted}, Asks: ReasonShootStatePersisted,
 			Ahead: gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined,
 		},
 	},

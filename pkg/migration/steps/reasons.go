@@ -121,9 +121,9 @@ const (
 	// ReasonPersistingShootState appears while the ShootState is written and read back. The operator waits.
 	ReasonPersistingShootState Reason = "PersistingShootState"
 	// ReasonShootStatePersisted appears when the ShootState is persisted, while the full snapshot is taken and the
-	// backup entry is released: it asks the destination to prepare meanwhile. It stays when the step is finished, for an
-	// abort then waits until the destination has withdrawn, even if its own first step has not begun. The operator
-	// waits.
+	// backup entry is released: it asks the destination to prepare meanwhile. It stays when the step is finished,
+	// because an abort then waits until the destination has withdrawn, even if its own first step has not begun. The
+	// operator waits.
 	ReasonShootStatePersisted Reason = "ShootStatePersisted"
 
 	// ReasonPreparingDestination appears while namespace, Cluster, secrets and backup entry are set up in the

@@ -182,7 +182,8 @@ func worst(target Target, runs []Migration, limit float64, f figure) Target {
 	return target
 }
 
-// worstRatio judges a figure by the run in which it is the most times the quiet one. Without a quiet one nothing is met.
+// worstRatio judges a figure by the run in which it is the most times the quiet one. Without a quiet one in each run,
+// nothing is met.
 func worstRatio(target Target, runs []Migration, limit float64, of func(Migration) ByPhase) Target {
 	if len(runs) == 0 {
 		return target

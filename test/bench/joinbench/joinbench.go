@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package joinbench measures how a learner joins an etcd by its snapshot, by what it waits for: a real etcd with so much
-// data, a real learner, and two real relays between them as in a migration, all over loopback and with nothing else to
-// do. What it takes beside a whole landscape is for the part of the sizes (test/bench/migrations).
+// Package joinbench measures how a learner joins an etcd by its snapshot, by what it waits for: a real etcd with so
+// much data, a real learner, and two real relays between them as in a migration, all over loopback and with nothing
+// else to do. What it takes beside a whole landscape is for the part of the sizes (test/bench/migrations).
 package joinbench
 
 import (

@@ -17,10 +17,10 @@ import (
 
 var _ = Describe("partsOf", func() {
 	const (
-		leader = `{"level":"info","ts":"2026-11-28T01:00:00.5Z","msg":"sending database snapshot","remote-peer-id":"1f","size":"1 MB"}
+		leader = `{"level":"info","ts":"2026-11-28T01:00:00.5Z","msg":"sending database snapshot","remote-peer-id":"1f"}
 not of a logger
-{"level":"info","ts":"2026-11-28T01:00:02.25Z","msg":"sending database snapshot","remote-peer-id":"2f","size":"1 MB"}
-{"level":"info","ts":"2026-11-28T01:00:09Z","msg":"sending database snapshot","remote-peer-id":"2f","size":"1 MB"}
+{"level":"info","ts":"2026-11-28T01:00:02.25Z","msg":"sending database snapshot","remote-peer-id":"2f"}
+{"level":"info","ts":"2026-11-28T01:00:09Z","msg":"sending database snapshot","remote-peer-id":"2f"}
 `
 		learner = `{"level":"info","ts":"2026-11-28T01:00:05.25Z","msg":"received and saved database snapshot"}
 {"level":"info","ts":"2026-11-28T01:00:05.5Z","msg":"applying snapshot"}

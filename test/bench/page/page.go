@@ -183,7 +183,7 @@ func (d *document) live(set data.Set) {
 		d.notMeasured(data.PartLive)
 		return
 	}
-	d.say("The same shoot moves to and fro, classically and live in turns, with the same clients. Of several runs, " +
+	d.say("The same shoot moves back and forth, classically and live in turns, with the same clients. Of several runs, " +
 		"figures are medians with the range, and counts are sums. A client fails when a request is answered with an " +
 		"error or not within ten seconds. The shoot is unavailable in an interval in which not a single write was " +
 		"acknowledged. Quiet figures are from before each migration, for as long as the last one of its kind took " +
@@ -569,9 +569,9 @@ func (d *document) join(joins *data.Joins) {
 		d.notMeasured(data.PartJoin)
 		return
 	}
-	d.say("A learner joins an etcd with so much data on a disk, directly and through two relays in turns, with nothing " +
-		"else on the machine. There is no landscape: these are etcds and relays as processes, all over loopback. Each " +
-		"figure is the median of its runs, with the range.\n\n")
+	d.say("A learner joins an etcd with so much data on a disk, directly and through two relays in turns, with " +
+		"nothing else on the machine. There is no landscape: these are etcds and relays as processes, all over " +
+		"loopback. Each figure is the median of its runs, with the range.\n\n")
 	var (
 		rows, speeds [][]string
 		on           origins

@@ -159,7 +159,8 @@ var _ = Describe("Generate", func() {
 	})
 
 	It("should show the waits of production beside the others", func() {
-		Expect(Generate(full())[File]).To(ContainSubstring("|  | classic | live | live, with the waits of production |"))
+		Expect(Generate(full())[File]).
+			To(ContainSubstring("|  | classic | live | live, with the waits of production |"))
 	})
 
 	It("should say which runs of a part were measured where", func() {

@@ -274,7 +274,8 @@ func (s Start) Relay(ctx context.Context, name, part string) (Process, error) {
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		return Process{}, fmt.Errorf("failed to write the configuration of the %s relay: %w", name, err)
 	}
-	p := Process{exec.Command(s.Command[0], append(slices.Clone(s.Command[1:]), file)...)} //nolint:gosec // It is this very program.
+	arguments := append(slices.Clone(s.Command[1:]), file)
+	p := Process{exec.Command(s.Command[0], arguments...)} //nolint:gosec // It is this very program.
 	p.command.Stdout, p.command.Stderr = os.Stderr, os.Stderr
 	if err := p.command.Start(); err != nil {
 		return Process{}, fmt.Errorf("failed to start the %s relay: %w", name, err)

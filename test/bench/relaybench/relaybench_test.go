@@ -59,9 +59,12 @@ BenchmarkRelay/connect/direct-2         	     100	   2000 ns/op
 BenchmarkRelay/throughput-1MiB/direct-2 	      10	   100 ns/op	 2000.50 MB/s
 PASS
 `)).To(Equal([]data.GoBenchmark{
-			{Name: "Relay/connect/direct", Unit: "ns/op", Spread: data.Spread{Median: 2000, Low: 1000, High: 3000, Runs: 3}},
-			{Name: "Relay/throughput-1MiB/direct", Unit: "ns/op", Spread: data.Spread{Median: 150, Low: 100, High: 200, Runs: 2}},
-			{Name: "Relay/throughput-1MiB/direct", Unit: "MB/s", Spread: data.Spread{Median: 1500.5, Low: 1000.5, High: 2000.5, Runs: 2}},
+			{Name: "Relay/connect/direct", Unit: "ns/op",
+				Spread: data.Spread{Median: 2000, Low: 1000, High: 3000, Runs: 3}},
+			{Name: "Relay/throughput-1MiB/direct", Unit: "ns/op",
+				Spread: data.Spread{Median: 150, Low: 100, High: 200, Runs: 2}},
+			{Name: "Relay/throughput-1MiB/direct", Unit: "MB/s",
+				Spread: data.Spread{Median: 1500.5, Low: 1000.5, High: 2000.5, Runs: 2}},
 		}))
 	})
 

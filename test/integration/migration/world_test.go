@@ -182,6 +182,11 @@ func (w *world) step(role steps.Role, conditionType gardencorev1beta1.ConditionT
 		if asks := m.Step.Asks(); len(asks) > 0 && w.sourceMembers > 0 {
 			// With each of the reasons once, and then with the last one.
 			reason := asks[min(attempt-2, len(asks)-1)]
+			if _, ahead := m.Step.Ahead(reason); ahead && attempt > 2 {
+				// Nobody waits for what the peer does before its turn.
+				w.finished = append(w.finished, conditionType)
+				return steps.Done("done in attempt %d", attempt), nil
+			}
 			return steps.Waiting(10*time.Millisecond, reason, "%d source members are left", w.sourceMembers), nil
 		}
 		w.finished = append(w.finished, conditionType)
@@ -197,6 +202,9 @@ func (w *world) ofRole(role steps.Role) simulation.Work {
 			return migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
 				defer GinkgoRecover()
 				Expect(step.Asks()).NotTo(BeEmpty(), "nobody asks for a part in step "+step.String())
+				if _, ahead := step.Ahead(step.Asks()[0]); ahead {
+					return steps.Outcome{}, nil
+				}
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				if w.sourceMembers > 0 {

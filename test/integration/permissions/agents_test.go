@@ -175,7 +175,8 @@ func (knowing) Ask(context.Context, string, string) ([]dns.Answer, error) {
 	return []dns.Answer{{Server: seedlook.NameServer}}, nil
 }
 
-// ofRole does of every step what it asks of the garden. A part in a step of the peer asks nothing of it.
+// ofRole does of every step what it asks of the garden. A part in a step of the peer asks nothing of it that the own
+// steps do not ask.
 func (p *party) ofRole(steps.Role) simulation.Work {
 	work := map[gardencorev1beta1.ConditionType]func(context.Context, *migration.Migration) error{
 		gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin:              p.prepareSource,

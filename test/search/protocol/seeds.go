@@ -79,8 +79,8 @@ type view struct {
 	dns int8
 	// saved reports whether the ShootState has the state of the early extensions.
 	saved bool
-	// prepared reports whether the destination has something of the shoot that is at work nowhere: its namespace, secrets
-	// and relays.
+	// prepared reports whether the destination has something of the shoot that is at work nowhere: its namespace,
+	// secrets and relays.
 	prepared bool
 	// drained reports whether the destination remembers that it has asked the source to drain its clients.
 	drained bool

@@ -105,8 +105,8 @@ func (t *turn) assist(role steps.Role, step steps.Step) work {
 	}
 }
 
-// prepareSource asks the destination to prepare, and does not wait for that, as the real action: an error of that report
-// stops nothing. The backup entry is released when the full snapshot is taken.
+// prepareSource asks the destination to prepare, and does not wait for that, as the real action: an error of that
+// report stops nothing. The backup entry is released when the full snapshot is taken.
 func (t *turn) prepareSource(ctx context.Context, m *migration.Migration, seen view) (steps.Outcome, error) {
 	if !seen.running[from].has(entry) {
 		return steps.Done("prepared"), nil

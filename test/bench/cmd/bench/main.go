@@ -78,7 +78,8 @@ func command() *cobra.Command {
 		"how long a migration, or a number of them at once, may take")
 	flags.IntSliceVar(&b.joinSizes, "join-sizes", []int{256, 1024, 2048},
 		"MiB of data for the part "+data.PartJoin+"; its etcds need four times as much on the disk")
-	flags.IntVar(&b.joinRounds, "join-rounds", 3, "joins of each way for each size, in turns, for the part "+data.PartJoin)
+	flags.IntVar(&b.joinRounds, "join-rounds", 3,
+		"joins of each way for each size, in turns, for the part "+data.PartJoin)
 	flags.StringVar(&b.joinFolder, "join-folder", "",
 		"folder for the etcds of the part "+data.PartJoin+", on a disk (default: below _artifacts in the repository)")
 	flags.IntVar(&b.goRuns, "go-runs", 6, "runs of each Go benchmark for the part "+data.PartRelay)
