@@ -18,8 +18,8 @@ const (
 	// so that two adjacent releases work together in one migration. (There is none before the first.)
 	OldestProtocol = 1
 	// ProtocolAhead is the oldest version in which the source may ask the destination to prepare before its own first
-	// step (AskedAhead), and in which the destination withdraws from that in an abort. A destination that does not speak
-	// it is not asked: it would say nothing, and an abort would wait for it.
+	// step (AskedAhead), and in which the destination withdraws from that in an abort. A destination that does not
+	// speak it is not asked: it would say nothing, and an abort would wait for it.
 	ProtocolAhead = 2
 
 	// SeedAnnotationProtocols on a Seed tells which versions of Protocol its agent speaks: "2", or "1-2". The agent
