@@ -185,10 +185,10 @@ func (d *document) live(set data.Set) {
 	}
 	d.say("The same shoot moves back and forth, classically and live in turns, with the same clients. Of several " +
 		"runs, figures are medians with the range, and counts are sums. A client fails when a request is answered " +
-		"with an error or not within ten seconds. The shoot is unavailable in an interval in which not a single write " +
-		"was acknowledged. Quiet figures are from before each migration, for as long as the last one of its kind took " +
-		"(formerly for a minute). A classic migration takes etcd-main along by its backups and leaves etcd-events " +
-		"behind, so the Events that were written are among what it loses.\n\n")
+		"with an error or not within ten seconds. The shoot is unavailable in an interval in which not a single " +
+		"write was acknowledged. Quiet figures are from before each migration, for as long as the last one of its " +
+		"kind took (formerly for a minute). A classic migration takes etcd-main along by its backups and leaves " +
+		"etcd-events behind, so the Events that were written are among what it loses.\n\n")
 	columns := []column{{"classic", live.Of(data.KindClassic)}, {"live", live.Of(data.KindLive)}}
 	if runs := set.Production.Of(data.KindLive); len(runs) > 0 {
 		columns = append(columns, column{"live, with the waits of production", runs})
