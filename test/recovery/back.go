@@ -188,9 +188,11 @@ func (r *run) stay(ctx context.Context) error {
 	if err := r.UntilReconciled(ctx, r.source); err != nil {
 		return err
 	}
-	// Whoever has set it takes it away, if the agent does not.
-	if err := r.Annotate(ctx, steps.AnnotationAbandon, ""); err != nil {
-		return err
+	// Whoever has set them takes them away, if the agent does not: the next migration would pause as well.
+	for _, annotation := range []string{steps.AnnotationAbandon, steps.AnnotationPauseBefore} {
+		if err := r.Annotate(ctx, annotation, ""); err != nil {
+			return err
+		}
 	}
 	if _, err := r.write(ctx, "after"); err != nil {
 		return err
