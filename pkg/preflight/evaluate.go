@@ -56,6 +56,16 @@ type SeedView struct {
 	Error error
 }
 
+// Protocols returns which versions of the agents' protocol the agent of the seed says that it speaks; the zero value if
+// that cannot be read, so that the check of it is left to the agents.
+func (v SeedView) Protocols() steps.Protocols {
+	speaks, err := steps.ParseProtocols(v.Seed.Annotations[steps.SeedAnnotationProtocols])
+	if err != nil {
+		return steps.Protocols{}
+	}
+	return speaks
+}
+
 // Facts are what the checks look at.
 type Facts struct {
 	// Shoot is the shoot to migrate.

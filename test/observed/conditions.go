@@ -140,9 +140,9 @@ func permits(step steps.Step, status gardencorev1beta1.ConditionStatus, reason s
 	case gardencorev1beta1.ConditionUnknown:
 		return reason == steps.ReasonPending || reason.Hold()
 	case gardencorev1beta1.ConditionTrue:
-		// Step 1 keeps what says that the destination was asked to prepare.
-		asked := step.Condition == steps.First().Condition && reason == steps.ReasonShootStatePersisted
-		return asked || reason == step.Finish.Reason || step.Abandonable && reason == steps.ReasonSourceAbandoned
+		// What asks for work ahead is the finish of its step as well.
+		_, ahead := step.Ahead(reason)
+		return ahead || reason == step.Finish.Reason || step.Abandonable && reason == steps.ReasonSourceAbandoned
 	}
 	// What holds a step in its middle shows as well; a pause holds only before it.
 	return reason == steps.ReasonStarted || reason.Fault() || reason.Hold() && reason != steps.ReasonPaused ||

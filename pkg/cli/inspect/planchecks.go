@@ -136,10 +136,7 @@ func (in PlanInput) preflightWorld(source, destination string) (preflight.Facts,
 		}
 		*to = preflight.SeedView{Name: name, Seed: seed}
 	}
-	// What cannot be read is left to the agents.
-	if speaks, err := steps.ParseProtocols(w.Source.Seed.Annotations[steps.SeedAnnotationProtocols]); err == nil {
-		w.Protocols = speaks
-	}
+	w.Protocols = w.Source.Protocols()
 	if len(in.Etcds) > 0 {
 		w.EtcdsRead, w.Etcds = true, in.Etcds
 	} else if seen := in.seen(source); seen != nil {

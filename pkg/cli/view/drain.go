@@ -4,6 +4,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -83,12 +84,8 @@ func drainBetween(table drain.Table, o Options) string {
 		if out.Len() == 0 {
 			out.WriteString("\n" + o.paint(bold, "BETWEEN two migrations") + "\n")
 		}
-		end := shoot.FinalDestination
-		if end == "" {
-			end = shoot.Destination
-		}
 		fmt.Fprintf(&out, "    %s/%s is in seed %s on its way to seed %s\n", shoot.Namespace, shoot.Name,
-			shoot.IntermediateSeed, end)
+			shoot.IntermediateSeed, cmp.Or(shoot.FinalDestination, shoot.Destination))
 	}
 	return out.String()
 }

@@ -106,11 +106,10 @@ func (p *planner) canaries(seed Seed, shoots []Shoot) canaryStage {
 	var arrived []time.Time
 	underway := 0
 	for _, shoot := range shoots {
-		_, _, going := shoot.onItsWay()
 		switch {
 		case shoot.doneBy(seed) && shoot.Result == Succeeded:
 			arrived = append(arrived, shoot.EndedAt)
-		case going && shoot.ours() && shoot.StartedBy == seed.Name, shoot.travels(seed.Name):
+		case shoot.carriedBy(seed.Name), shoot.travels(seed.Name):
 			underway++
 		}
 	}

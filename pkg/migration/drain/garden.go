@@ -249,6 +249,12 @@ func (s Shoot) ours() bool {
 	return s.StartedBy != "" && s.Result == "" && (s.from() != s.Status || s.moving())
 }
 
+// carriedBy reports whether the shoot is on a move that the drain of the seed has started.
+func (s Shoot) carriedBy(seed string) bool {
+	_, _, going := s.onItsWay()
+	return going && s.ours() && s.StartedBy == seed
+}
+
 // Ended returns how the last move that a drain has started is over, where that has not been recorded yet. A move begins
 // with the change of the seed name, in one write with the annotations. So whoever finds the shoot where it was and
 // nothing recorded knows that somebody has set the seed name back.

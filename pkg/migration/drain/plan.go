@@ -159,8 +159,7 @@ func (p *planner) seed(seed Seed) (SeedPlan, bool) {
 	var mine []Shoot
 	ours := false
 	for _, shoot := range p.Shoots {
-		_, _, going := shoot.onItsWay()
-		carried := going && shoot.ours() && shoot.StartedBy == seed.Name
+		carried := shoot.carriedBy(seed.Name)
 		if shoot.Status == seed.Name || shoot.Spec == seed.Name || shoot.doneBy(seed) || carried ||
 			shoot.travels(seed.Name) {
 			mine = append(mine, shoot)

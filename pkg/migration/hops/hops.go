@@ -110,19 +110,22 @@ type Search struct {
 	By []string
 	// Most is how many migrations it may take, at most Max. With less than two there is no chain.
 	Most int
-	// Look tells of a hop. It is asked once for each.
+	// Look tells of a hop. It is asked once for each, however often the question is put, with another Most as well.
 	Look func(from, to string) Hop
+
+	seen map[ends]Hop
 }
+
+type ends struct{ from, to string }
 
 // Shortest returns the best chain: that with the fewest migrations, then by smallest sum and by name. A chain of which
 // all hops are near is better than any other. If there is none it returns one with hops that are NotMeasured, so that
 // they can be measured; if there is none either, it returns nil. It fails if something is missing in the question.
-func (s Search) Shortest() (Chain, error) {
+func (s *Search) Shortest() (Chain, error) {
 	if s.Look == nil || s.From == "" {
 		return nil, fmt.Errorf("failed to search for a chain of migrations from seed %q: From and Look are needed",
 			s.From)
 	}
-	s.Look = once(s.Look)
 	for _, takes := range []func(Hop) bool{
 		func(h Hop) bool { return h.State == Near },
 		func(h Hop) bool { return h.State == Near || h.State == NotMeasured },
@@ -143,7 +146,7 @@ func (s Search) Shortest() (Chain, error) {
 }
 
 // extend reports all chains that begin with the given one and are so many hops longer. No seed is in a chain twice.
-func (s Search) extend(begun Chain, more int, takes func(Hop) bool, found func(Chain)) {
+func (s *Search) extend(begun Chain, more int, takes func(Hop) bool, found func(Chain)) {
 	at := cmp.Or(begun.To(), s.From)
 	next := s.By
 	if more == 1 {
@@ -154,7 +157,7 @@ func (s Search) extend(begun Chain, more int, takes func(Hop) bool, found func(C
 		if visited || to == s.From || more > 1 && slices.Contains(s.To, to) {
 			continue
 		}
-		hop := s.Look(at, to)
+		hop := s.look(at, to)
 		if !takes(hop) {
 			continue
 		}
@@ -167,17 +170,16 @@ func (s Search) extend(begun Chain, more int, takes func(Hop) bool, found func(C
 	}
 }
 
-// once asks for each hop once.
-func once(look func(from, to string) Hop) func(from, to string) Hop {
-	type ends struct{ from, to string }
-	known := map[ends]Hop{}
-	return func(from, to string) Hop {
-		key := ends{from, to}
-		hop, ok := known[key]
-		if !ok {
-			hop = look(from, to)
-			known[key] = hop
+// look asks for a hop that has not been asked for yet.
+func (s *Search) look(from, to string) Hop {
+	key := ends{from, to}
+	hop, known := s.seen[key]
+	if !known {
+		hop = s.Look(from, to)
+		if s.seen == nil {
+			s.seen = map[ends]Hop{}
 		}
-		return hop
+		s.seen[key] = hop
 	}
+	return hop
 }

@@ -48,8 +48,8 @@ func path(chain hops.Chain) string {
 }
 
 var _ = Describe("Search", func() {
-	search := func(w world, most int) hops.Search {
-		return hops.Search{From: "a", To: []string{"b", "c"}, By: []string{"a", "b", "c", "m", "n", "o"}, Most: most,
+	search := func(w world, most int) *hops.Search {
+		return &hops.Search{From: "a", To: []string{"b", "c"}, By: []string{"a", "b", "c", "m", "n", "o"}, Most: most,
 			Look: w.look}
 	}
 
@@ -109,15 +109,17 @@ var _ = Describe("Search", func() {
 			asked[from+" "+to]++
 			return look(from, to)
 		}
-		Expect(s.Shortest()).To(BeEmpty())
+		for s.Most = range hops.Max + 1 {
+			Expect(s.Shortest()).To(BeEmpty())
+		}
 		Expect(asked).To(HaveKey("a m"))
 		Expect(asked).To(HaveEach(1))
 	})
 
 	It("should refuse a question without its parts", func() {
-		_, err := hops.Search{From: "a"}.Shortest()
+		_, err := (&hops.Search{From: "a"}).Shortest()
 		Expect(err).To(MatchError(ContainSubstring("From and Look are needed")))
-		_, err = hops.Search{Look: world{}.look}.Shortest()
+		_, err = (&hops.Search{Look: world{}.look}).Shortest()
 		Expect(err).To(MatchError(ContainSubstring("From and Look are needed")))
 	})
 })

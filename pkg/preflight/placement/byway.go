@@ -39,9 +39,7 @@ func HopOf(f preflight.Facts) hops.Hop {
 		hop.Distance = *apart.Distance
 	}
 	f.Planned, f.Probed = true, true
-	if speaks, err := steps.ParseProtocols(f.Source.Seed.Annotations[steps.SeedAnnotationProtocols]); err == nil {
-		f.Protocols = speaks
-	}
+	f.Protocols = f.Source.Protocols()
 	obstacles := only(preflight.Obstacles(preflight.Evaluate(f)), ofHop)
 	unmeasured := slices.ContainsFunc(obstacles, func(finding preflight.Finding) bool {
 		return finding.Name == preflight.SeedConnection && finding.Status == preflight.Unknown && takesPart(f)
