@@ -51,5 +51,8 @@ func RenderForTest() (map[string][]byte, error) {
 	return result, err
 }
 
+// DeleteClaim is deleteClaim for tests.
+var DeleteClaim = deleteClaim
+
 // EnsureSocket is ensureSocket for tests.
 var EnsureSocket = ensureSocket

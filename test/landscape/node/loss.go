@@ -10,7 +10,9 @@ import (
 	"os"
 	"time"
 
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,9 +77,7 @@ func (n *Node) Forget(ctx context.Context, name string) ([]client.ObjectKey, err
 		}
 		if ref := volume.Spec.ClaimRef; ref != nil {
 			claims = append(claims, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})
-			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-				Namespace: ref.Namespace, Name: ref.Name}}
-			if err := c.Delete(ctx, claim, client.Preconditions{UID: &ref.UID}); client.IgnoreNotFound(err) != nil {
+			if err := deleteClaim(ctx, c, ref); err != nil {
 				return nil, fmt.Errorf("failed to delete claim %s/%s: %w", ref.Namespace, ref.Name, err)
 			}
 		}
@@ -92,6 +92,51 @@ func (n *Node) Forget(ctx context.Context, name string) ([]client.ObjectKey, err
 		}
 	}
 	return claims, n.deletePods(ctx, c, name)
+}
+
+// deleteClaim deletes a claim as operators do (docs/operations/recovery.md): etcd-druid keeps people from those of its
+// members as long as the Etcd does not permit it. An annotation that somebody else has set stays.
+func deleteClaim(ctx context.Context, c client.Client, ref *corev1.ObjectReference) (err error) {
+	claim := &corev1.PersistentVolumeClaim{}
+	if err = c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, claim); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if etcd, managed := claim.Labels[druidcorev1alpha1.LabelPartOfKey]; managed {
+		var withdraw func() error
+		if withdraw, err = permit(ctx, c, client.ObjectKey{Namespace: ref.Namespace, Name: etcd}); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, withdraw()) }()
+	}
+	return client.IgnoreNotFound(c.Delete(ctx, claim, client.Preconditions{UID: &ref.UID}))
+}
+
+// permit annotates the Etcd so that people may change what belongs to it, and returns what takes that back.
+func permit(ctx context.Context, c client.Client, key client.ObjectKey) (withdraw func() error, err error) {
+	etcd := &metav1.PartialObjectMetadata{}
+	etcd.SetGroupVersionKind(druidcorev1alpha1.SchemeGroupVersion.WithKind("Etcd"))
+	nothing := func() error { return nil }
+	if err := c.Get(ctx, key, etcd); apierrors.IsNotFound(err) {
+		return nothing, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("failed to get Etcd %s: %w", key, err)
+	}
+	if metav1.HasAnnotation(etcd.ObjectMeta, druidcorev1alpha1.DisableEtcdComponentProtectionAnnotation) {
+		return nothing, nil
+	}
+	before := etcd.DeepCopy()
+	metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, druidcorev1alpha1.DisableEtcdComponentProtectionAnnotation, "true")
+	if err := c.Patch(ctx, etcd, client.MergeFrom(before)); err != nil {
+		return nil, fmt.Errorf("failed to annotate Etcd %s: %w", key, err)
+	}
+	return func() error {
+		before := etcd.DeepCopy()
+		delete(etcd.Annotations, druidcorev1alpha1.DisableEtcdComponentProtectionAnnotation)
+		if err := c.Patch(ctx, etcd, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("failed to take the annotation from Etcd %s: %w", key, err)
+		}
+		return nil
+	}, nil
 }
 
 // deletePods deletes the pods of a node that is no more. Their claims are released by it.
