@@ -21,6 +21,10 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/network"
 )
 
+// forgetTimeout bounds how long etcd-druid's admission may refuse what has been permitted already; it is asked again
+// after forgetInterval.
+const forgetTimeout, forgetInterval = 30 * time.Second, 500 * time.Millisecond
+
 // end ends the node like a machine that loses its power: everything on it, and its connection.
 func (h *host) end() error {
 	if err := machine.KillIn(network.Path(h.node.Netns)); err != nil {
@@ -108,7 +112,16 @@ func deleteClaim(ctx context.Context, c client.Client, ref *corev1.ObjectReferen
 		}
 		defer func() { err = errors.Join(err, withdraw()) }()
 	}
-	return client.IgnoreNotFound(c.Delete(ctx, claim, client.Preconditions{UID: &ref.UID}))
+	// The admission sees the annotation a moment later than the API server, and refuses until then.
+	var last error
+	if err := wait.PollUntilContextTimeout(ctx, forgetInterval, forgetTimeout, true,
+		func(ctx context.Context) (bool, error) {
+			last = client.IgnoreNotFound(c.Delete(ctx, claim, client.Preconditions{UID: &ref.UID}))
+			return last == nil, nil
+		}); err != nil {
+		return errors.Join(err, last)
+	}
+	return nil
 }
 
 // permit annotates the Etcd so that people may change what belongs to it, and returns what takes that back.
