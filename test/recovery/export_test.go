@@ -76,3 +76,8 @@ func Missing(now map[string]uint64, learners int, former map[string]uint64) stri
 
 // Sides are the roles that a loss of members can have.
 var Sides = []steps.Role{steps.Source, steps.Destination}
+
+// NewWriting returns what makes one attempt of a writing after the other.
+func NewWriting(store objects, key string) func(context.Context) (uint64, error) {
+	return (&writing{store: store, key: key}).attempt
+}

@@ -237,11 +237,12 @@ func (r *run) hire(ctx context.Context, shell *Shell) (*operator, error) {
 func (r *run) write(ctx context.Context, key string) (uint64, error) {
 	var revision uint64
 	var last error
+	w := &writing{store: r.store, key: key}
 	if err := wait.PollUntilContextTimeout(ctx, time.Second, answerTimeout,
 		true, func(ctx context.Context) (bool, error) {
 			attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
 			defer cancel()
-			revision, last = r.store.Create(attempt, key, key)
+			revision, last = w.attempt(attempt)
 			return last == nil, nil
 		}); err != nil {
 		return 0, fmt.Errorf("failed to write to the shoot: %w; last: %w", err, last)
