@@ -205,15 +205,12 @@ func (r *run) loseVolume(ctx context.Context, loss Loss) error {
 	return r.awaitHealed(ctx, loss.Role, former, patience)
 }
 
-// loseNode switches the node of a member off, whose volumes are lost with it. The next step must not begin without the
-// member, and the shoot must serve. An empty node then takes the place of the lost one, and the member joins again.
+// loseNode switches the node of a member off, whose volumes are lost with it. The shoot must serve, and the step must
+// begin and end without the member: while the destination has members, one of the source that is down is a reason to
+// leave it. Then an empty node takes the place of the lost one, because nothing on it is known to have ended before.
 func (r *run) loseNode(ctx context.Context, loss Loss, resume func() error) error {
 	seed := r.targets.Seeds[loss.Role]
-	node, pods, err := r.onNodeOf(ctx, seed, naming.PodName(driver.RoleMain, lostOrdinal))
-	if err != nil {
-		return err
-	}
-	former, err := r.memberIDs(ctx, loss.Role, pods)
+	node, err := r.onNodeOf(ctx, seed, naming.PodName(driver.RoleMain, lostOrdinal))
 	if err != nil {
 		return err
 	}
@@ -221,53 +218,40 @@ func (r *run) loseNode(ctx context.Context, loss Loss, resume func() error) erro
 	if err := power.PowerOff(node); err != nil {
 		return err
 	}
-	heldErr := r.heldWithout(ctx, loss, resume)
+	err = r.passWithout(ctx, loss, resume)
 	// Whatever has been found, the landscape gets its node back.
-	if err := power.Replace(context.WithoutCancel(ctx)); err != nil {
-		return errors.Join(heldErr, err)
-	}
-	return errors.Join(heldErr, r.awaitHealed(ctx, loss.Role, former, lateHealTimeout))
+	return errors.Join(err, power.Replace(context.WithoutCancel(ctx)))
 }
 
-// heldWithout makes sure that the shoot serves without the node, and that the step does not begin.
-func (r *run) heldWithout(ctx context.Context, loss Loss, resume func() error) error {
+// passWithout makes sure that the shoot serves and that the step passes, while the node is off.
+func (r *run) passWithout(ctx context.Context, loss Loss, resume func() error) error {
 	if _, err := r.write(ctx, "without-a-node"); err != nil {
 		return err
 	}
 	if err := resume(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, noticeTimeout)
+	step, known := steps.Get(loss.Step)
+	if !known {
+		return fmt.Errorf("no step %s is known", loss.Step)
+	}
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	return r.Until(ctx, "the step to be held because a member is not healthy",
-		reason(loss.Step, steps.ReasonEtcdNotHealthy, steps.ReasonPrerequisitesNotMet))
+	return r.Until(ctx, "the end of step "+step.String()+" without the node", func(shoot *gardencorev1beta1.Shoot) bool {
+		return step.Finished(steps.Conditions(shoot))
+	})
 }
 
-// onNodeOf returns the node of a pod, and the members of the shoot's etcds on it.
-func (r *run) onNodeOf(ctx context.Context, seed fault.Seed, name string) (string, []driver.EtcdPod, error) {
-	pods, err := seed.Kube.CoreV1().Pods(r.namespace).List(ctx,
-		metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=etcd-druid"})
+// onNodeOf returns the node of a member's pod.
+func (r *run) onNodeOf(ctx context.Context, seed fault.Seed, name string) (string, error) {
+	pod, err := seed.Kube.CoreV1().Pods(r.namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return "", nil, fmt.Errorf("failed to list the members of etcd in %s: %w", seed.Name, err)
+		return "", fmt.Errorf("failed to get a member of etcd in %s: %w", seed.Name, err)
 	}
-	node := ""
-	for _, pod := range pods.Items {
-		if pod.Name == name {
-			node = pod.Spec.NodeName
-		}
+	if pod.Spec.NodeName == "" {
+		return "", fmt.Errorf("pod %s in %s is on no node", name, seed.Name)
 	}
-	if node == "" {
-		return "", nil, fmt.Errorf("pod %s in %s is on no node", name, seed.Name)
-	}
-	var out []driver.EtcdPod
-	for _, pod := range pods.Items {
-		for _, etcd := range []string{driver.RoleMain, driver.RoleEvents} {
-			if pod.Spec.NodeName == node && strings.HasPrefix(pod.Name, "etcd-"+etcd+"-") {
-				out = append(out, driver.EtcdPod{Namespace: r.namespace, Role: etcd, Name: pod.Name})
-			}
-		}
-	}
-	return node, out, nil
+	return pod.Spec.NodeName, nil
 }
 
 // loseGarden stops the garden's API and replaces all relays of both seeds meanwhile, one at a time. The members of both
