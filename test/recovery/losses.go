@@ -237,7 +237,8 @@ func (r *run) passWithout(ctx context.Context, loss Loss, resume func() error) e
 	}
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	return r.Until(ctx, "the end of step "+step.String()+" without the node", func(shoot *gardencorev1beta1.Shoot) bool {
+	what := "the end of step " + step.String() + " without the node"
+	return r.Until(ctx, what, func(shoot *gardencorev1beta1.Shoot) bool {
 		return step.Finished(steps.Conditions(shoot))
 	})
 }

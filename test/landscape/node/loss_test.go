@@ -46,7 +46,8 @@ var _ = Describe("the claims of a lost node", func() {
 		Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
 		Expect(druidcorev1alpha1.AddToScheme(scheme)).To(Succeed())
 		known := false
-		return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
+		return builder.WithInterceptorFuncs(interceptor.Funcs{
 			Delete: func(ctx context.Context, c client.WithWatch, object client.Object,
 				options ...client.DeleteOption) error {
 				parent := &druidcorev1alpha1.Etcd{}
