@@ -30,8 +30,7 @@ const (
 	// several seconds to restart.
 	rollInterval = 500 * time.Millisecond
 	// lateHealTimeout bounds the same where something has to come before: the kubelet hands a changed configuration
-	// over within two minutes and starts a container again that has ended a few times after up to three, and a node
-	// that is empty has to start.
+	// over within two minutes and starts a container again that has ended a few times after up to three.
 	lateHealTimeout = 8 * time.Minute
 	// settleTime is how long the members have to be connected over new relays, of which the cluster DNS may keep the
 	// former addresses for 30 s, before they are asked. A member that reaches nobody has no leader after seconds.
@@ -235,7 +234,7 @@ func (r *run) passWithout(ctx context.Context, loss Loss, resume func() error) e
 	if !known {
 		return fmt.Errorf("no step %s is known", loss.Step)
 	}
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	ctx, cancel := context.WithTimeout(ctx, noticeTimeout)
 	defer cancel()
 	what := "the end of step " + step.String() + " without the node"
 	return r.Until(ctx, what, func(shoot *gardencorev1beta1.Shoot) bool {

@@ -54,7 +54,8 @@ type Options struct {
 const (
 	// stepTimeout bounds each of the waits for the migration.
 	stepTimeout = 20 * time.Minute
-	// noticeTimeout bounds how long the agents may take to say that the quorum is lost.
+	// noticeTimeout bounds how long the agents may take to say that the quorum is lost, or to pass a step without a
+	// member that nothing depends on.
 	noticeTimeout = 3 * time.Minute
 	// answerTimeout bounds how long the shoot's API server may take to answer again after the recovery.
 	answerTimeout = 5 * time.Minute
