@@ -46,6 +46,8 @@ type Options struct {
 const (
 	// startTimeout is how long an etcd without data may take to start.
 	startTimeout = time.Minute
+	// requestTimeout is how long etcd may take to answer a change of its members. It has no limit of its own.
+	requestTimeout = 30 * time.Second
 	// pollInterval is the pause between two attempts to make the learner a voter.
 	pollInterval = 20 * time.Millisecond
 	// copySize is in how large pieces etcd reads and writes a snapshot (io.Copy).
@@ -145,14 +147,19 @@ func (b *bench) stop() {
 func (b *bench) join(ctx context.Context, port int) (_ parts, err error) {
 	ctx, cancel := context.WithTimeout(ctx, b.Timeout)
 	defer cancel()
+	// The voter of the join before may have been the leader. etcd drops a change of its members without an answer until
+	// a new leader has applied its log ("refusing propose conf change"); /health is a linearizable read, so it waits.
+	if err := b.leader.awaitReady(ctx, startTimeout); err != nil {
+		return parts{}, err
+	}
 	before, err := b.used()
 	if err != nil {
 		return parts{}, err
 	}
 	begin := time.Now()
-	added, err := b.client.MemberAddAsLearner(ctx, []string{peerURL(port)})
+	added, err := b.add(ctx, port)
 	if err != nil {
-		return parts{}, fmt.Errorf("failed to add the learner: %w", err)
+		return parts{}, fmt.Errorf("failed to add the learner: %w\n%s", err, b.leader.tail())
 	}
 	learner, err := b.etcd(learnerName, b.ports.learnerSide(port))
 	if err != nil {
@@ -183,10 +190,19 @@ func (b *bench) join(ctx context.Context, port int) (_ parts, err error) {
 	}
 	out.leaderCPU, out.relaysCPU = after.leader-before.leader, after.relays-before.relays
 	out.learnerCPU = own
-	if _, err := b.client.MemberRemove(ctx, added.Member.ID); err != nil {
-		return parts{}, fmt.Errorf("failed to remove the member: %w", err)
+	removing, cancelRemoving := context.WithTimeout(ctx, requestTimeout)
+	defer cancelRemoving()
+	if _, err := b.client.MemberRemove(removing, added.Member.ID); err != nil {
+		return parts{}, fmt.Errorf("failed to remove the member: %w\n%s", err, b.leader.tail())
 	}
 	return out, nil
+}
+
+// add adds the learner that the leader reaches at the port.
+func (b *bench) add(ctx context.Context, port int) (*clientv3.MemberAddResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return b.client.MemberAddAsLearner(ctx, []string{peerURL(port)})
 }
 
 // promote makes the learner a voter as soon as etcd lets it.
