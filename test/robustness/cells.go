@@ -43,10 +43,13 @@ type Cell struct {
 
 // String returns the cell in words.
 func (c Cell) String() string {
-	if c.Moment == fault.Boundary {
+	switch c.Moment {
+	case fault.Boundary:
 		return fmt.Sprintf("%s at the start of %s", c.Fault, c.Step)
+	case fault.Inside:
+		return fmt.Sprintf("%s inside %s", c.Fault, c.Step)
 	}
-	return fmt.Sprintf("%s inside %s", c.Fault, c.Step)
+	return fmt.Sprintf("%s at %s of %s", c.Fault, c.Moment, c.Step)
 }
 
 // Repro returns the command that runs just this cell.
@@ -54,8 +57,12 @@ func (c Cell) Repro() string {
 	if slices.ContainsFunc(fault.OfNodes(), func(f fault.Fault) bool { return f.Name() == c.Fault }) {
 		return "make test-e2e LABELS=nodes"
 	}
-	return fmt.Sprintf("make test-e2e LABELS=faults %s=%s %s=%s %s=%s", EnvFault, c.Fault, EnvStep, c.Step, EnvMoment,
-		c.Moment)
+	command := fmt.Sprintf("make test-e2e LABELS=faults %s=%s %s=%s %s=%s", EnvFault, c.Fault, EnvStep, c.Step,
+		EnvMoment, c.Moment)
+	if step, known := steps.Get(c.Step); known && !slices.Contains(fault.MomentsOf(step, fault.Variant{}), c.Moment) {
+		command += " " + EnvForceShrink + "=true"
+	}
+	return command
 }
 
 // Folder is where what is kept of the cell goes, below the folder of the suite.
@@ -67,9 +74,15 @@ func (c Cell) Folder() string {
 func (c Cell) compare(other Cell) int {
 	return cmp.Or(
 		cmp.Compare(steps.Index(c.Step), steps.Index(other.Step)),
-		cmp.Compare(slices.Index(fault.Moments(), c.Moment), slices.Index(fault.Moments(), other.Moment)),
+		cmp.Compare(c.rank(), other.rank()),
 		cmp.Compare(faultIndex(c.Fault), faultIndex(other.Fault)),
 	)
+}
+
+// rank orders the moments of the cell's step.
+func (c Cell) rank() int {
+	step, _ := steps.Get(c.Step)
+	return fault.Rank(step, c.Moment)
 }
 
 func faultIndex(name string) int { return slices.Index(faultOrder(), name) }
@@ -77,12 +90,26 @@ func faultIndex(name string) int { return slices.Index(faultOrder(), name) }
 // faultOrder are the names of all faults.
 var faultOrder = sync.OnceValue(fault.Names)
 
-// AllCells returns every cell in which the fault has something to hit.
-func AllCells() []Cell {
+// AllCells returns every cell of a migration of the landscape's shoot in which the fault has something to hit.
+func AllCells() []Cell { return CellsOf(fault.Variant{}) }
+
+// knownCells are those of each variant that somebody has asked for: they are many, and always the same.
+var knownCells sync.Map
+
+// CellsOf returns every cell of a migration of the variant in which the fault has something to hit.
+func CellsOf(variant fault.Variant) []Cell {
+	made, known := knownCells.Load(variant)
+	if !known {
+		made, _ = knownCells.LoadOrStore(variant, cellsOf(variant))
+	}
+	return slices.Clone(made.([]Cell))
+}
+
+func cellsOf(variant fault.Variant) []Cell {
 	var cells []Cell
 	for _, f := range fault.All() {
 		for _, step := range steps.Table() {
-			for _, moment := range fault.Moments() {
+			for _, moment := range fault.MomentsOf(step, variant) {
 				if f.Applies(step, moment) {
 					cells = append(cells, Cell{Fault: f.Name(), Step: step.Condition, Moment: moment})
 				}
@@ -108,13 +135,18 @@ func Select(getenv func(string) string) ([]Cell, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", EnvStep, err)
 	}
-	wantMoment, err := chooser(getenv(EnvMoment),
-		[]string{string(fault.Boundary), string(fault.Inside)}, func(want, name string) bool { return want == name })
+	forced, err := ForceShrink(getenv)
+	if err != nil {
+		return nil, err
+	}
+	all := CellsOf(fault.Variant{ForceShrink: forced})
+	wantMoment, err := chooser(getenv(EnvMoment), momentNames(all),
+		func(want, name string) bool { return want == name })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", EnvMoment, err)
 	}
 
-	cells := slices.DeleteFunc(AllCells(), func(c Cell) bool {
+	cells := slices.DeleteFunc(all, func(c Cell) bool {
 		return !wantFault(c.Fault) || !wantStep(string(c.Step)) || !wantMoment(string(c.Moment))
 	})
 	if len(cells) == 0 {
@@ -152,21 +184,29 @@ func stepNames() []string {
 	return names
 }
 
-const (
-	// perMoment is how many faults strike at one moment of a migration at most.
-	perMoment = 3
-	// longPerMigration is how many long faults a migration has at most.
-	longPerMigration = 3
-)
+// momentNames returns the moments of the cells, each once.
+func momentNames(cells []Cell) []string {
+	var names []string
+	for _, cell := range cells {
+		if !slices.Contains(names, string(cell.Moment)) {
+			names = append(names, string(cell.Moment))
+		}
+	}
+	return names
+}
 
-// Plan distributes cells over few migrations.
+// longPerMigration is how many long faults a migration has at most.
+const longPerMigration = 3
+
+// Plan distributes cells over few migrations. Each cell is alone in its window: the migration can be held only before a
+// step, so that a step has one cell at most.
 func Plan(cells []Cell) [][]Cell {
 	return newPlanner().plan(cells, 0)
 }
 
 // Sample makes so many migrations, or fewer if there are not enough cells, of those cells that have not passed in the
 // matrix yet, or whose result is stale. All faults strike about equally often, those that have passed counted in, and
-// so do both moments.
+// so do all moments.
 func Sample(cells []Cell, matrix *Matrix, limit int) [][]Cell {
 	p, passed := newPlanner(), map[Cell]bool{}
 	for _, result := range matrix.Cells {
@@ -200,62 +240,59 @@ func (p *planner) plan(left []Cell, limit int) [][]Cell {
 	for len(left) > 0 && (limit == 0 || len(migrations) < limit) {
 		var migration []Cell
 		for _, step := range steps.Table() {
-			for {
-				var candidates []Cell
-				for _, cell := range left {
-					if cell.Step == step.Condition && fits(migration, cell) {
-						candidates = append(candidates, cell)
-					}
+			var candidates []Cell
+			for _, cell := range left {
+				if cell.Step == step.Condition && fits(migration, cell) {
+					candidates = append(candidates, cell)
 				}
-				if len(candidates) == 0 {
-					break
-				}
-				cell := slices.MinFunc(candidates, func(a, b Cell) int {
-					return cmp.Or(cmp.Compare(p.faults[a.Fault], p.faults[b.Fault]),
-						cmp.Compare(p.moments[a.Moment], p.moments[b.Moment]), a.compare(b))
-				})
-				p.count(cell)
-				left = slices.DeleteFunc(left, func(c Cell) bool { return c == cell })
-				migration = append(migration, cell)
 			}
+			if len(candidates) == 0 {
+				continue
+			}
+			cell := slices.MinFunc(candidates, func(a, b Cell) int {
+				return cmp.Or(cmp.Compare(p.faults[a.Fault], p.faults[b.Fault]),
+					cmp.Compare(p.moments[a.Moment], p.moments[b.Moment]), a.compare(b))
+			})
+			p.count(cell)
+			left = slices.DeleteFunc(left, func(c Cell) bool { return c == cell })
+			migration = append(migration, cell)
 		}
-		slices.SortStableFunc(migration, Cell.compare)
 		migrations = append(migrations, migration)
 	}
 	return migrations
 }
 
+// longFaults tells of each fault by its name whether few of it are enough for a migration.
+var longFaults = sync.OnceValue(func() map[string]bool {
+	long := map[string]bool{}
+	for _, f := range append(fault.All(), fault.OfNodes()...) {
+		long[f.Name()] = fault.Long(f)
+	}
+	return long
+})
+
 // fits reports whether a migration with such cells can have the other one too.
 func fits(migration []Cell, cell Cell) bool {
-	f, ok := fault.Get(cell.Fault)
-	if !ok {
+	isLong, known := longFaults()[cell.Fault]
+	if !known {
 		return len(migration) == 0
 	}
-	there, long := 0, 0
+	long := 0
 	for _, other := range migration {
-		g, ok := fault.Get(other.Fault)
-		if !ok {
+		otherLong, known := longFaults()[other.Fault]
+		if !known || other.Step == cell.Step {
 			return false
 		}
-		if fault.Long(g) {
+		if otherLong {
 			long++
 		}
-		if other.Step != cell.Step {
-			continue
-		}
-		if other.Moment == cell.Moment {
-			there++
-		}
-		if _, bearable := bearable(other, g, cell, f); !bearable {
-			return false
-		}
 	}
-	return there < perMoment && (!fault.Long(f) || long < longPerMigration)
+	return !isLong || long < longPerMigration
 }
 
 // bearable reports whether two cells of a step can be in one migration, and why not.
 func bearable(a Cell, f fault.Fault, b Cell, g fault.Fault) (string, bool) {
-	if slices.Index(fault.Moments(), a.Moment) > slices.Index(fault.Moments(), b.Moment) {
+	if a.rank() > b.rank() {
 		a, f, b, g = b, g, a, f
 	}
 	return fault.Bearable(f, g, a.Moment, b.Moment)

@@ -5,6 +5,8 @@ package robustness_test
 
 import (
 	"slices"
+	"strconv"
+	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	. "github.com/onsi/ginkgo/v2"
@@ -43,7 +45,8 @@ var _ = Describe("Select", func() {
 			environment("FAULT", "relay-kill", "STEP", "DestinationEtcdPeersJoined", "MOMENT", "inside"),
 			robustness.Cell{Fault: "relay-kill-source", Step: joined, Moment: fault.Inside},
 			robustness.Cell{Fault: "relay-kill-destination", Step: joined, Moment: fault.Inside}),
-		Entry("steps by number, both moments", environment("FAULT", "cut-5s", "STEP", "2, 7"),
+		Entry("steps by number, some moments",
+			environment("FAULT", "cut-5s", "STEP", "2, 7", "MOMENT", "boundary,inside"),
 			robustness.Cell{Fault: "cut-5s", Step: joined, Moment: fault.Boundary},
 			robustness.Cell{Fault: "cut-5s", Step: joined, Moment: fault.Inside},
 			robustness.Cell{Fault: "cut-5s", Step: cleanup, Moment: fault.Boundary},
@@ -53,11 +56,21 @@ var _ = Describe("Select", func() {
 			robustness.Cell{Fault: "garden-stop-60s", Step: prepared, Moment: fault.Boundary}),
 	)
 
+	It("should choose the moments of a force-shrink if it is asked for", func() {
+		getenv := environment("FAULT", "cut-5s", "STEP", "4", "MOMENT", "ReadyForSourceMemberRemoval", "FORCE_SHRINK",
+			"true")
+		cells, err := robustness.Select(getenv)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cells).To(HaveLen(1))
+		Expect(cells[0].String()).To(Equal("cut-5s at ReadyForSourceMemberRemoval of DestinationKubeAPIServerReady"))
+		Expect(cells[0].Repro()).To(HaveSuffix("MOMENT=ReadyForSourceMemberRemoval FORCE_SHRINK=true"))
+	})
+
 	It("should choose all cells by default", func() {
 		cells, err := robustness.Select(environment())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(cells).To(Equal(robustness.AllCells()))
-		Expect(len(cells)).To(BeNumerically(">", 200))
+		Expect(len(cells)).To(BeNumerically(">", 600))
 	})
 
 	DescribeTable("should refuse", func(getenv func(string) string, problem string) {
@@ -107,30 +120,40 @@ var _ = Describe("Plan", func() {
 		Expect(planned).To(ConsistOf(robustness.AllCells()))
 	})
 
-	It("should let few faults strike together, and few long ones in a migration", func() {
+	It("should give each cell a step of its own in a migration, with few long ones", func() {
 		for _, migration := range robustness.Plan(robustness.AllCells()) {
-			together, long := map[robustness.Cell]int{}, 0
+			Expect(robustness.DefaultAlone.Check(migration)).To(Succeed())
+			long := 0
 			for _, cell := range migration {
-				f, _ := fault.Get(cell.Fault)
-				if fault.Long(f) {
+				if f, _ := fault.Get(cell.Fault); fault.Long(f) {
 					long++
 				}
-				cell.Fault = ""
-				together[cell]++
 			}
-			Expect(together).To(HaveEach(BeNumerically("<=", 3)))
 			Expect(long).To(BeNumerically("<=", 3))
 		}
 	})
 
-	It("should need far fewer migrations than one for each cell of a step", func() {
-		most := map[gardencorev1beta1.ConditionType]int{}
-		longest := 0
+	It("should fill each migration with a cell for every step for as long as there are some", func() {
+		left := map[gardencorev1beta1.ConditionType]int{}
+		most := 0
 		for _, cell := range robustness.AllCells() {
-			most[cell.Step]++
-			longest = max(longest, most[cell.Step])
+			left[cell.Step]++
+			most = max(most, left[cell.Step])
 		}
-		Expect(len(robustness.Plan(robustness.AllCells()))).To(BeNumerically("<=", longest/2))
+		plan := robustness.Plan(robustness.AllCells())
+		Expect(len(plan)).To(BeNumerically("~", most, 3))
+		for _, migration := range plan[:len(plan)/2] {
+			steps := 0
+			for _, cells := range left {
+				if cells > 0 {
+					steps++
+				}
+			}
+			Expect(len(migration)).To(BeNumerically(">=", steps-1), "a long fault may have to wait")
+			for _, cell := range migration {
+				left[cell.Step]--
+			}
+		}
 	})
 
 	It("should run what cannot be together one after the other", func() {
@@ -147,21 +170,22 @@ var _ = Describe("Plan", func() {
 })
 
 var _ = Describe("Sample", func() {
-	It("should let every fault strike in few migrations, at both moments", func() {
-		sample := robustness.Sample(robustness.AllCells(), &robustness.Matrix{}, 2)
-		Expect(sample).To(HaveLen(2))
-		faults, moments, reached := map[string]int{}, map[fault.Moment]int{}, map[gardencorev1beta1.ConditionType]int{}
+	It("should let every fault strike in few migrations, at moments of all kinds", func() {
+		sample := robustness.Sample(robustness.AllCells(), &robustness.Matrix{}, 5)
+		Expect(sample).To(HaveLen(5))
+		faults, moments, reached := map[string]int{}, map[bool]int{}, map[gardencorev1beta1.ConditionType]int{}
 		for _, migration := range sample {
 			for _, cell := range migration {
 				faults[cell.Fault]++
-				moments[cell.Moment]++
+				_, reason := cell.Moment.Reason()
+				moments[reason]++
 				reached[cell.Step]++
 			}
 		}
 		Expect(reached).To(HaveLen(len(steps.Table())))
-		Expect(reached).To(HaveEach(BeNumerically(">=", 4)))
+		Expect(reached).To(HaveEach(5))
 		Expect(faults).To(HaveLen(len(fault.All())))
-		Expect(moments[fault.Boundary]).To(BeNumerically("~", moments[fault.Inside], 8))
+		Expect(moments).To(HaveEach(BeNumerically(">", 3)))
 	})
 
 	It("should continue where the matrix ends", func() {
@@ -169,10 +193,12 @@ var _ = Describe("Sample", func() {
 		var all []robustness.Cell
 		for sample := robustness.Sample(robustness.AllCells(), matrix,
 			3); len(sample) > 0; sample = robustness.Sample(robustness.AllCells(), matrix, 3) {
+			var results []robustness.CellResult
 			for _, cell := range slices.Concat(sample...) {
 				all = append(all, cell)
-				Expect(matrix.Merge(robustness.CellResult{Cell: cell, Outcome: robustness.Passed})).To(Succeed())
+				results = append(results, robustness.CellResult{Cell: cell, Outcome: robustness.Passed})
 			}
+			Expect(matrix.Merge(results...)).To(Succeed())
 		}
 		Expect(all).To(ConsistOf(robustness.AllCells()))
 	})
@@ -233,6 +259,50 @@ var _ = Describe("Short", func() {
 		Expect(families).To(And(HaveKey("relay-kill"), HaveKey("etcd-kill"), HaveKey("cut")))
 		_, err := robustness.NewDirector(robustness.Short(), robustness.Stage{Faults: fault.All()})
 		Expect(err).NotTo(HaveOccurred())
+	})
+})
+
+var _ = Describe("Rotating", func() {
+	// added returns what the commit adds.
+	added := func(commit string) []robustness.Cell {
+		GinkgoHelper()
+		cells, err := robustness.Rotating(commit)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = robustness.NewDirector(cells, robustness.Stage{Faults: fault.All()})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cells).To(ContainElements(robustness.Short()))
+		return slices.DeleteFunc(cells, func(c robustness.Cell) bool { return slices.Contains(robustness.Short(), c) })
+	}
+
+	It("should add two cells that are soon over, always the same for one commit", func() {
+		for _, commit := range []string{"0", "7", "f2f1a254", "851920a9f2f1a254851920a9f2f1a254851920a9"} {
+			cells := added(commit)
+			Expect(cells).To(HaveLen(2))
+			Expect(cells[0].Step).NotTo(Equal(cells[1].Step))
+			Expect(added(commit)).To(Equal(cells))
+			short, rotating := robustness.Duration(robustness.Short()), robustness.Duration(cells)
+			Expect(rotating - short).To(BeNumerically("<=", 10*time.Second))
+		}
+	})
+
+	It("should let every short fault have its turn", func() {
+		faults, reached := map[string]bool{}, map[gardencorev1beta1.ConditionType]bool{}
+		for commit := range 300 {
+			for _, cell := range added(strconv.FormatInt(int64(commit), 16)) {
+				faults[cell.Fault], reached[cell.Step] = true, true
+			}
+		}
+		for _, f := range fault.All() {
+			if !f.Course().ThroughStep && f.Course().Lasts <= 5*time.Second && f.Family() != "agent-kill" {
+				Expect(faults).To(HaveKey(f.Name()))
+			}
+		}
+		Expect(reached).To(HaveLen(len(steps.Table()) - 3))
+	})
+
+	It("should need a commit", func() {
+		_, err := robustness.Rotating("HEAD")
+		Expect(err).To(MatchError(ContainSubstring("give its hash")))
 	})
 })
 

@@ -28,6 +28,8 @@ type strike struct {
 
 	// injected is when the fault had struck, healed when it was over. Both are zero if that never happened.
 	injected, healed time.Time
+	// from is when its injection began: what clients met from then on counts.
+	from time.Time
 	// missed is true if the step was over before the moment of the cell came.
 	missed bool
 	// short is true if the fault was over before it was healed.
@@ -36,10 +38,19 @@ type strike struct {
 	err error
 	// at is what the step's condition said when the fault struck.
 	at string
+
+	// opened is where the window of the fault begins, over where it stood when the fault was over, and closed when it
+	// was full. All are zero if the director was not asked for windows.
+	opened, over mark
+	closed       time.Time
+	// proofs are the effects of the fault that were seen.
+	proofs []string
+	// passed says why the moment of the cell is not known to have lasted until the fault had struck; empty if it is.
+	passed string
 }
 
-// over reports whether the next cell may follow.
-func (s *strike) over() bool {
+// done reports whether the next cell may follow.
+func (s *strike) done() bool {
 	return s.missed || !s.healed.IsZero() || (s.err != nil && s.injected.IsZero())
 }
 
@@ -55,6 +66,12 @@ type director struct {
 	// lastAcknowledged is when the last write of a client was acknowledged.
 	lastAcknowledged func() time.Time
 	log              func(format string, args ...any)
+	// alone is what the window of each cell needs; nil if faults may strike one after the other without.
+	alone *Alone
+	// requests is how many requests of clients have ended.
+	requests func() int
+	// look returns the shoot as it is now, to find out whether a moment has passed.
+	look func(ctx context.Context) (*gardencorev1beta1.Shoot, error)
 
 	mu      sync.Mutex
 	strikes []*strike
@@ -64,6 +81,8 @@ type director struct {
 	armed   bool
 	began   time.Time
 	started bool
+	// opened is where the window of the next moment begins.
+	opened mark
 }
 
 func newDirector(cells []Cell, lookup func(name string) (fault.Fault, bool)) (*director, error) {
@@ -104,6 +123,7 @@ func (d *director) begin(ctx context.Context) error {
 	if len(d.strikes) == 0 {
 		return nil
 	}
+	d.opened = d.mark()
 	return d.pause(ctx, d.strikes[0].cell.Step)
 }
 
@@ -137,6 +157,7 @@ func (d *director) healOne(ctx context.Context, s *strike) {
 		return
 	}
 	s.healed = d.clock.Now()
+	s.over = d.mark()
 	if s.fault.Course().Lasts > 0 {
 		d.log("healed %s after %s", s.cell, s.healed.Sub(s.injected).Round(time.Second))
 	}
@@ -186,7 +207,7 @@ func (d *director) observe(ctx context.Context, shoot *gardencorev1beta1.Shoot) 
 	step, _ := steps.Get(due[0].cell.Step)
 	condition := conditionOf(conditions, step)
 	if !d.armed {
-		if condition.Reason != string(steps.ReasonPaused) || !d.settled() {
+		if condition.Reason != string(steps.ReasonPaused) || !d.settled() || !d.windowOpen() {
 			return
 		}
 		if moment == fault.Boundary && due[0].fault.Course().Early {
@@ -208,10 +229,18 @@ func (d *director) observe(ctx context.Context, shoot *gardencorev1beta1.Shoot) 
 	if d.began.IsZero() && steps.Begun(conditions, step) {
 		d.began = d.clock.Now()
 	}
-	if step.Midst.Reached(d.clock.Now(), d.began, steps.Reason(condition.Reason)) {
+	if d.reached(step, moment, condition) {
 		d.injectAll(ctx, due, condition)
 		d.advance()
 	}
+}
+
+// reached reports whether the step is at the moment now.
+func (d *director) reached(step steps.Step, moment fault.Moment, condition gardencorev1beta1.Condition) bool {
+	if reason, ok := moment.Reason(); ok {
+		return !d.began.IsZero() && condition.Reason == string(reason)
+	}
+	return step.Midst.Reached(d.clock.Now(), d.began, steps.Reason(condition.Reason))
 }
 
 // due are the strikes of the moment that comes next.
@@ -263,7 +292,7 @@ func (d *director) pass(ctx context.Context, reached int) {
 func (d *director) settled() bool {
 	acknowledged := d.lastAcknowledged()
 	for _, s := range d.strikes[:d.next] {
-		if !s.over() || !acknowledged.After(s.healed) {
+		if !s.done() || !acknowledged.After(s.healed) {
 			return false
 		}
 	}
@@ -287,7 +316,11 @@ func (d *director) inject(ctx context.Context, s *strike, condition gardencorev1
 	d.log("injecting %s (%s: %s)", s.cell, condition.Type, condition.Reason)
 	ctx, cancel := context.WithTimeout(ctx, faultTimeout)
 	defer cancel()
-	s.at = condition.Reason
+	s.at, s.from = condition.Reason, d.clock.Now()
+	if d.alone != nil {
+		s.opened = d.opened
+	}
+	d.targets.TakeProofs()
 	if s.err = s.fault.Inject(ctx, d.targets); s.err != nil {
 		d.log("failed to inject %s: %v", s.cell, s.err)
 		// It may have struck in part.
@@ -295,11 +328,16 @@ func (d *director) inject(ctx context.Context, s *strike, condition gardencorev1
 			d.log("failed to heal %s: %v", s.cell, err)
 			s.injected = d.clock.Now()
 		}
+		// What it has cost is nothing of the next window.
+		d.opened = d.mark()
 		return
 	}
-	s.injected = d.clock.Now()
+	s.injected, s.proofs = d.clock.Now(), d.targets.TakeProofs()
 	if s.fault.Course().Lasts == 0 {
-		s.healed = s.injected
+		s.healed, s.over = s.injected, d.mark()
+	}
+	if d.alone != nil {
+		s.passed = d.momentPassed(ctx, s)
 	}
 }
 

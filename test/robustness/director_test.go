@@ -26,6 +26,8 @@ type testFault struct {
 	notes   *[]string
 	fails   error
 	healing error
+	// proof is the effect that is seen.
+	proof string
 }
 
 func (f *testFault) Name() string                          { return f.name }
@@ -33,8 +35,11 @@ func (f *testFault) Family() string                        { return f.name }
 func (f *testFault) Applies(steps.Step, fault.Moment) bool { return f.name != "nowhere" }
 func (f *testFault) Course() fault.Course                  { return f.course }
 
-func (f *testFault) Inject(context.Context, *fault.Targets) error {
+func (f *testFault) Inject(_ context.Context, targets *fault.Targets) error {
 	*f.notes = append(*f.notes, "inject "+f.name)
+	if f.proof != "" {
+		targets.Prove("%s", f.proof)
+	}
 	return f.fails
 }
 

@@ -23,6 +23,14 @@ type Stage struct {
 	Clock  clock.PassiveClock
 	// LastAcknowledged is when the last write of a client was acknowledged.
 	LastAcknowledged func() time.Time
+	// Alone is what windows need; nil for none.
+	Alone *Alone
+	// Requests is how many requests of clients have ended.
+	Requests func() int
+	// Look returns the shoot after a fault has struck.
+	Look func(context.Context) (*gardencorev1beta1.Shoot, error)
+	// Targets are what faults hit.
+	Targets *fault.Targets
 	// Pause makes the migration hold before a step.
 	Pause func(context.Context, gardencorev1beta1.ConditionType) error
 }
@@ -40,6 +48,7 @@ func NewDirector(cells []Cell, stage Stage) (Director, error) {
 	if err != nil {
 		return Director{}, err
 	}
+	d.alone, d.requests, d.look, d.targets = stage.Alone, stage.Requests, stage.Look, stage.Targets
 	d.clock, d.lastAcknowledged, d.pause = stage.Clock, stage.LastAcknowledged, stage.Pause
 	return Director{d}, nil
 }
@@ -53,6 +62,9 @@ func (d Director) Observe(ctx context.Context, shoot *gardencorev1beta1.Shoot) {
 
 // Judge fills in the result from what the director did.
 func (d Director) Judge(r *Result, end time.Time, errs ...error) { r.judge(d.strikes, end, errs...) }
+
+// Filled reports whether the last window is full.
+func (d Director) Filled() bool { return d.filled() }
 
 // Unreported returns the results of a migration without a report.
 func (d Director) Unreported(end time.Time, err error) []CellResult {

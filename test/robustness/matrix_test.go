@@ -131,7 +131,8 @@ var _ = Describe("Matrix", func() {
 			ContainSubstring("| fault | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 |\n"),
 			ContainSubstring("3 of %d cells were run, 1 of them passed.", len(robustness.AllCells())),
 			ContainSubstring("| cut-5s |  | b **ok** 3 failed, 1.2 s, 0 lost, Ok<br>i **FAILED** 9 failed, 1.2 s, 0 "+
-				"lost, Ok | b –<br>i – | b –<br>i – | b –<br>i **missed** |"),
+				"lost, Ok<br>r – of 3 | b –<br>i –<br>r – of 1 | b –<br>i –<br>r – of 2 | b –<br>i **missed**<br>"+
+				"r – of 1 |"),
 			ContainSubstring("\n- cut-5s inside DestinationEtcdPeersJoined: FAILED. `make test-e2e LABELS=faults "+
 				"FAULT=cut-5s STEP=DestinationEtcdPeersJoined MOMENT=inside`\n  - it is stuck\n"),
 			ContainSubstring("2. DestinationEtcdPeersJoined\n"),
@@ -151,7 +152,7 @@ var _ = Describe("Matrix", func() {
 		result := one(cell("cut-5s", 2, fault.Inside), robustness.Passed, 3)
 		result.With = []string{"agent-kill-both"}
 		m := &robustness.Matrix{Cells: []robustness.CellResult{result}}
-		Expect(m.Markdown()).To(ContainSubstring("<br>i **ok** + 3 failed, 1.2 s, 0 lost, Ok |"))
+		Expect(m.Markdown()).To(ContainSubstring("<br>i **ok** + 3 failed, 1.2 s, 0 lost, Ok<br>r – of 3 |"))
 	})
 
 	It("should show a failure that a success has followed", func() {
@@ -186,6 +187,20 @@ var _ = Describe("Matrix", func() {
 		))
 	})
 
+	It("should sum up the cells at the reasons of a step", func() {
+		m := &robustness.Matrix{}
+		broken := made(one(cell("cut-5s", 6, fault.At(steps.ReasonWaitingForDNS)), robustness.Broken, 9), time.Hour)
+		Expect(m.Merge(broken, made(one(broken.Cell, robustness.Passed, 3), 2*time.Hour),
+			one(cell("cut-5s", 6, fault.At(steps.ReasonDrainingClients)), robustness.Broken, 3))).To(Succeed())
+		Expect(m.Markdown()).To(And(
+			ContainSubstring("| b –<br>i –<br>r 1 of 5 ok, 3 not run ! |"),
+			ContainSubstring("cut-5s at DrainingClients of EtcdMigrationComplete: FAILED. `make test-e2e "+
+				"LABELS=faults FAULT=cut-5s STEP=EtcdMigrationComplete MOMENT=DrainingClients`"),
+			MatchRegexp(`Not in the table: .*JoiningLastEtcdMember of DestinationKubeAPIServerReady.*FORCE_SHRINK`),
+			MatchRegexp(`Not in the table: .*MovingNodes of MigrationCompleted.* They need a shoot with workers`),
+		))
+	})
+
 	It("should find out what is stale, and say it", func(ctx SpecContext) {
 		sources := sourcesOf(ctx)
 		fresh, stale := cell("cut-5s", 2, fault.Boundary), cell("cut-5s", 2, fault.Inside)
@@ -201,7 +216,7 @@ var _ = Describe("Matrix", func() {
 			HaveField("Stale", "pkg/etcd/joint has changed since")))
 		Expect(m.Markdown()).To(And(
 			ContainSubstring("1 of the results are stale."),
-			ContainSubstring("| b **ok** 0 failed, 1.2 s, 0 lost, Ok<br>i **ok** ~ 0 failed, 1.2 s, 0 lost, Ok |"),
+			ContainSubstring("| b **ok** 0 failed, 1.2 s, 0 lost, Ok<br>i **ok** ~ 0 failed, 1.2 s, 0 lost, Ok<br>"),
 			ContainSubstring("\n## Stale\n\n- 1 results: pkg/etcd/joint has changed since. The oldest is of "+
 				"2026-01-01, 2 d, the newest of 2026-01-01, 2 d.\n"),
 		))

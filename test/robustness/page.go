@@ -17,9 +17,10 @@ import (
 // legend explains the table of faults and steps.
 const legend = "A cell has a line for the start of the step (`b`) and one for its midst (`i`): result, failed " +
 	"requests, longest time without an acknowledged write of any client, " +
-	"acknowledged writes lost, linearizability. `+` marks those that struck together with another fault and " +
-	"share its figures (matrix.json names it). `~` marks results that are stale: code in `pkg/` that the step uses has " +
-	"changed since, or nobody recorded what it was. `!` marks cells of which an earlier attempt did not pass. " +
+	"acknowledged writes lost, linearizability. A third line (`r`) sums up the cells at each reason that the step's " +
+	"condition shows: how many passed, and of how many. `+` marks those that struck together with another fault and " +
+	"share its figures (matrix.json names it). `~` marks results that are stale: code in `pkg/` that the step uses " +
+	"has changed since, or nobody recorded what it was. `!` marks cells of which an earlier attempt did not pass. " +
 	"`–` was not run; an empty cell has nothing for the fault to hit.\n\n"
 
 // Markdown returns the matrix as a table of faults and steps, the figures of each cell, and lists of the attempts that
@@ -45,6 +46,7 @@ func (m *Matrix) Markdown() string {
 	for i, step := range steps.Table() {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, step)
 	}
+	withheld(&b)
 	m.failures(&b)
 	m.figures(&b)
 	m.staleness(&b)
@@ -68,6 +70,28 @@ func (m *Matrix) summary(b *strings.Builder) {
 			evidence.Short(m.Assessed.Commit), day(m.Assessed.Time))
 	}
 	b.WriteString("\n\n")
+}
+
+// withheld says which moments cannot be struck here, and why.
+func withheld(b *strings.Builder) {
+	plain := CellsOf(fault.Variant{})
+	for _, other := range []struct {
+		variant fault.Variant
+		why     string
+	}{
+		{fault.Variant{ForceShrink: true},
+			"belong to migrations with `FORCE_SHRINK=true`, whose results are kept apart"},
+		{fault.Variant{Workers: true}, "need a shoot with workers, which the suite does not move"},
+	} {
+		var moments []string
+		for _, cell := range CellsOf(other.variant) {
+			moment := fmt.Sprintf("%s of %s", cell.Moment, cell.Step)
+			if !slices.Contains(plain, cell) && !slices.Contains(moments, moment) {
+				moments = append(moments, moment)
+			}
+		}
+		fmt.Fprintf(b, "\nNot in the table: %s. They %s.\n", strings.Join(moments, ", "), other.why)
+	}
 }
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
@@ -96,7 +120,8 @@ func (m *Matrix) failures(b *strings.Builder) {
 		b.WriteString("\n## Earlier attempts that did not pass\n\n")
 	}
 	for _, attempt := range earlier {
-		fmt.Fprintf(b, "- %s: %s on %s, %s.\n", attempt.Cell, attempt.Outcome, day(attempt.when()), madeWith(attempt))
+		fmt.Fprintf(b, "- %s: %s on %s, %s.\n", attempt.Cell, attempt.Outcome, day(attempt.when()),
+			madeWith(attempt))
 		problems(b, attempt)
 	}
 }
@@ -130,7 +155,7 @@ func (m *Matrix) figures(b *strings.Builder) {
 		b.WriteString(head)
 		head = ""
 		fmt.Fprintf(b, "| %s | %s%s | %s | %s | %s | %s | %s | %d | %s, %s | %d | %.12s |\n", cell.Cell, cell.Outcome,
-			cell.mark(), evidence.Short(cell.Commit), m.age(cell), w.Before, w.During, w.After,
+			staleMark[cell.Stale != ""], evidence.Short(cell.Commit), m.age(cell), w.Before, w.During, w.After,
 			cell.LostWrites, w.Linearizable, cell.Linearizable, len(cell.attempts()), w.History)
 	}
 }
@@ -139,6 +164,13 @@ func (m *Matrix) figures(b *strings.Builder) {
 func (p Part) String() string {
 	return fmt.Sprintf("%d, %d, %d, %.1f s", p.Requests, p.Failed, p.LoadFailed, float64(p.LongestWriteGapMs)/1000)
 }
+
+// What marks a result in the tables, if it is so.
+var (
+	staleMark    = map[bool]string{true: " ~"}
+	failedMark   = map[bool]string{true: " !"}
+	togetherMark = map[bool]string{true: " +"}
+)
 
 // age is when the result was made, and how many days before the assessment.
 func (m *Matrix) age(cell CellResult) string {
@@ -191,29 +223,52 @@ func (m *Matrix) entry(f fault.Fault, step steps.Step) string {
 		}
 		lines = append(lines, line)
 	}
+	if line := m.reasons(f, step); line != "" {
+		lines = append(lines, line)
+	}
 	return strings.Join(lines, "<br>")
 }
 
-// mark says of a result that it is stale.
-func (c CellResult) mark() string {
-	if c.Stale == "" {
-		return ""
+// reasons sums up the cells at the reasons of a step.
+func (m *Matrix) reasons(f fault.Fault, step steps.Step) string {
+	all, run, passed, stale, failedBefore := 0, 0, 0, false, false
+	for _, moment := range fault.MomentsOf(step, fault.Variant{}) {
+		if _, ok := moment.Reason(); !ok || !f.Applies(step, moment) {
+			continue
+		}
+		all++
+		cell := Cell{Fault: f.Name(), Step: step.Condition, Moment: moment}
+		i := slices.IndexFunc(m.Cells, func(c CellResult) bool { return c.Cell == cell })
+		if i < 0 {
+			continue
+		}
+		run++
+		if m.Cells[i].Outcome == Passed {
+			passed++
+		}
+		stale = stale || m.Cells[i].Stale != ""
+		failedBefore = failedBefore || m.Cells[i].failedBefore()
 	}
-	return " ~"
+	switch {
+	case all == 0:
+		return ""
+	case run == 0:
+		return fmt.Sprintf("r – of %d", all)
+	}
+	return fmt.Sprintf("r %d of %d ok, %d not run", passed, all, all-run) + staleMark[stale] + failedMark[failedBefore]
+}
+
+// failedBefore reports whether an earlier attempt did not pass.
+func (c CellResult) failedBefore() bool {
+	return slices.ContainsFunc(c.Earlier, func(a CellResult) bool { return a.Outcome != Passed })
 }
 
 // line is what the table says of a result.
 func (c CellResult) line() string {
-	line := fmt.Sprintf("**%s**", c.Outcome) + c.mark()
-	if slices.ContainsFunc(c.Earlier, func(a CellResult) bool { return a.Outcome != Passed }) {
-		line += " !"
-	}
+	line := fmt.Sprintf("**%s**", c.Outcome) + staleMark[c.Stale != ""] + failedMark[c.failedBefore()]
 	if c.Struck.IsZero() {
 		return line
 	}
-	if len(c.With) > 0 {
-		line += " +"
-	}
-	return line + fmt.Sprintf(" %d failed, %.1f s, %d lost, %s", c.FailedRequests,
+	return line + fmt.Sprintf("%s %d failed, %.1f s, %d lost, %s", togetherMark[len(c.With) > 0], c.FailedRequests,
 		float64(c.LongestWriteGapMs)/1000, c.LostWrites, c.Linearizable)
 }

@@ -69,6 +69,8 @@ type CellResult struct {
 	// Window is the cell's own part of the run. It is nil in results from before 2026-11-28, and if the fault did not
 	// strike.
 	Window *Window `json:"window,omitempty"`
+	// Proofs are the effects of the fault that were seen, each in a sentence.
+	Proofs []string `json:"proofs,omitempty"`
 	// Stale says why the result tells nothing of the present code any more; empty if it does. See Matrix.Assess.
 	Stale string `json:"stale,omitempty"`
 	// Earlier are the attempts before this one, the oldest first. They have no attempts of their own.
@@ -80,6 +82,8 @@ type Result struct {
 	Report  *demo.Report
 	History *history.History
 	Verdict *history.Verdict
+	// Alone is what the window of each cell needs; nil if the cells had to share theirs.
+	Alone *Alone
 	// Problems are those of the migration as a whole. They fail all its cells.
 	Problems []string
 	Cells    []CellResult
@@ -106,6 +110,9 @@ func (r *Result) Err() error {
 // judge fills in problems and cells. end is when the load ended.
 func (r *Result) judge(strikes []*strike, end time.Time, errs ...error) {
 	r.Problems = append(r.problems(errs...), r.violations(strikes)...)
+	if r.Alone != nil {
+		r.Problems = append(r.Problems, r.problemsAlone(strikes)...)
+	}
 	lost := int64(0)
 	for _, etcd := range r.Report.Etcd {
 		lost += etcd.AcknowledgedWritesLost
@@ -137,6 +144,9 @@ func (r *Result) judge(strikes []*strike, end time.Time, errs ...error) {
 			next := until(s, strikes[i+1:], end)
 			r.measure(&result, s, next)
 			result.Window = r.window(s, since(s, strikes[:i], r.History.Begin), next)
+			if r.Alone != nil {
+				r.judgeAlone(&result, s, *r.Alone)
+			}
 		}
 		for _, other := range strikes {
 			if other != s && (simultaneous(s, other) || overlap(s, other)) {
@@ -196,6 +206,9 @@ func overlap(a, b *strike) bool {
 // until is when the next of the strikes happened that does not belong to the same moment, or when this one was healed
 // if that was later.
 func until(this *strike, later []*strike, end time.Time) time.Time {
+	if !this.closed.IsZero() {
+		return this.closed
+	}
 	for _, s := range later {
 		if s.injected.IsZero() || simultaneous(this, s) {
 			continue
@@ -210,16 +223,16 @@ func until(this *strike, later []*strike, end time.Time) time.Time {
 
 // measure fills in what happened while the fault was the last one to have struck.
 func (r *Result) measure(result *CellResult, s *strike, end time.Time) {
-	window := r.History.Window(s.injected, end)
+	window := r.History.Window(s.from, end)
 	result.Requests, result.FailedRequests = window.Requests, window.Failed
 	result.LongestWriteGapMs = window.LongestWriteGap.Milliseconds()
 	for _, o := range r.Verdict.Lost {
-		if at := r.History.Begin.Add(o.Return); !at.Before(s.injected) && at.Before(end) {
+		if at := r.History.Begin.Add(o.Return); !at.Before(s.from) && at.Before(end) {
 			result.LostWrites++
 		}
 	}
 	if details := r.Report.Probe.Details; details != nil {
-		result.FailedRequests += failedRequests(details, s.injected, end)
+		result.FailedRequests += failedRequests(details, s.from, end)
 	}
 	result.Struck, result.StruckAt = s.injected, s.at
 	if s.healed.IsZero() {

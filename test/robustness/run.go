@@ -34,6 +34,10 @@ type Options struct {
 	Namespace, Shoot string
 	// Cells are what happens, in the order of the steps. Those of a moment of a step strike together.
 	Cells []Cell
+	// Alone gives each cell a window of its own, in which nothing else strikes and which has so much load on both sides
+	// of the fault: the migration is held before a step until that is so, and each cell is judged by the bounds of its
+	// fault. Nil lets cells share a step, and their figures and verdict.
+	Alone *Alone
 	// Artifacts is the folder of the suite. What is kept of a failure and the matrix go there.
 	Artifacts string
 	// ForceShrink asks for the force-shrink with the migration. What comes of its cells does not belong in the matrix
@@ -71,6 +75,12 @@ func Duration(cells []Cell) time.Duration {
 	return timeout(cells) + 2*around + 2*healTimeout + completeTimeout + 3*stopTimeout
 }
 
+// DurationAlone is the same for cells that have windows of their own.
+func DurationAlone(cells []Cell) time.Duration { return Duration(cells) + windows(cells) }
+
+// windows is what the windows of cells may add to a migration, and the last one to its end.
+func windows(cells []Cell) time.Duration { return time.Duration(len(cells)+1) * windowsTimeout }
+
 // timeout is what a migration may take from its trigger to its completion.
 func timeout(cells []Cell) time.Duration {
 	sum := migrationTimeout
@@ -107,6 +117,12 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	if r.director, err = newDirector(r.Cells, fault.Get); err != nil {
 		return nil, err
 	}
+	if r.Alone != nil {
+		if err := r.Alone.Check(r.Cells); err != nil {
+			return nil, err
+		}
+		r.director.alone = r.Alone
+	}
 	if r.build, err = evidence.Take(ctx, evidence.Place{Repository: r.Landscape.Repo, Binaries: r.Landscape.Bin(),
 		Images: r.Landscape.Images()}); err != nil {
 		return nil, err
@@ -124,6 +140,7 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	// From here on nothing depends on the context: what has happened must be judged and healed.
 	ctx = context.WithoutCancel(ctx)
 	finishErr := r.finish(ctx)
+	r.fillWindows(ctx)
 	recorded, stopErr := r.stopLoad(ctx)
 	end := time.Now()
 	if migrateErr != nil {
@@ -136,7 +153,7 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	if r.Requirements != nil {
 		requirements = *r.Requirements
 	}
-	result := &Result{Report: report, History: recorded, Verdict: history.Check(recorded, requirements)}
+	result := &Result{Alone: r.Alone, Report: report, History: recorded, Verdict: history.Check(recorded, requirements)}
 	result.judge(r.director.strikes, end, r.complete(ctx), finishErr, stopErr)
 	return result, errors.Join(r.keep(result), UpdateMatrix(r.Artifacts, r.build, result.Cells))
 }
@@ -172,6 +189,8 @@ func (r *run) prepare(ctx context.Context) error {
 	r.director.targets, r.director.log = r.targets, r.logf
 	r.director.pause = r.pauseBefore
 	r.director.lastAcknowledged = func() time.Time { return r.load.LastAcknowledged() }
+	r.director.requests = func() int { return r.load.Requests() }
+	r.director.look = r.look
 	return r.pauseBefore(ctx, "")
 }
 
@@ -234,7 +253,7 @@ func (r *run) migrate(ctx context.Context) (*demo.Report, error) {
 		Destination: r.destination,
 		Before:      around,
 		After:       around,
-		Timeout:     timeout(r.Cells),
+		Timeout:     r.timeout(),
 		Out:         r.Out,
 		BeforeTrigger: func(ctx context.Context, _ client.Client, _ *gardencorev1beta1.Shoot) error {
 			if r.ForceShrink {
@@ -247,6 +266,29 @@ func (r *run) migrate(ctx context.Context) (*demo.Report, error) {
 	})
 }
 
+// timeout is what the migration may take.
+func (r *run) timeout() time.Duration {
+	if r.Alone == nil {
+		return timeout(r.Cells)
+	}
+	return timeout(r.Cells) + windows(r.Cells)
+}
+
+// look returns the shoot as it is now.
+func (r *run) look(ctx context.Context) (*gardencorev1beta1.Shoot, error) {
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	return r.target.Get(ctx)
+}
+
+// fillWindows lets the load continue until the last window has enough of it. Its cell says so if it has not.
+func (r *run) fillWindows(ctx context.Context) {
+	if err := wait.PollUntilContextTimeout(ctx, windowInterval, windowsTimeout, true,
+		func(context.Context) (bool, error) { return r.director.filled(), nil }); err != nil {
+		r.logf("the last window is not full: %v", err)
+	}
+}
+
 func (r *run) observe(ctx context.Context) {
 	ticker := time.NewTicker(observeInterval)
 	defer ticker.Stop()
@@ -257,10 +299,7 @@ func (r *run) observe(ctx context.Context) {
 		case <-ticker.C:
 		}
 		r.director.heal(ctx)
-		getCtx, cancel := context.WithTimeout(ctx, observeTimeout)
-		shoot, err := r.target.Get(getCtx)
-		cancel()
-		if err == nil {
+		if shoot, err := r.look(ctx); err == nil {
 			r.director.observe(ctx, shoot)
 		}
 	}

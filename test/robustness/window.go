@@ -18,6 +18,9 @@ type Window struct {
 	Before Part `json:"before"`
 	During Part `json:"during"`
 	After  Part `json:"after"`
+	// LongestWriteGapMs is the longest time without an acknowledged write in the whole window: one that the fault has
+	// begun may have continued afterwards.
+	LongestWriteGapMs int64 `json:"longestWriteGapMs"`
 	// History is the digest of what clients were told in the window.
 	History string `json:"history"`
 	// Linearizable tells whether an order of all operations up to the end of the window explains their answers; that of
@@ -48,8 +51,9 @@ func (r *Result) window(s *strike, begin, end time.Time) *Window {
 	}
 	window := &Window{
 		Begin: begin.UTC(), End: end.UTC(),
-		Before: r.part(begin, s.injected), During: r.part(s.injected, healed), After: r.part(healed, end),
-		Linearizable: r.Verdict.Linearizable,
+		Before: r.part(begin, s.from), During: r.part(s.from, healed), After: r.part(healed, end),
+		LongestWriteGapMs: r.History.Window(begin, end).LongestWriteGap.Milliseconds(),
+		Linearizable:      r.Verdict.Linearizable,
 	}
 	if window.Linearizable != linearizable {
 		// The verdict of the run is that of its end. Which window it begins in says which fault to look at.
@@ -80,6 +84,9 @@ func (r *Result) part(begin, end time.Time) Part {
 // since returns when the last of the strikes before was over that does not belong to the same moment; the beginning of
 // the history if there was none.
 func since(this *strike, before []*strike, begin time.Time) time.Time {
+	if !this.opened.at.IsZero() {
+		return this.opened.at
+	}
 	for _, s := range before {
 		if s.injected.IsZero() || simultaneous(this, s) {
 			continue

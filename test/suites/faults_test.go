@@ -67,6 +67,7 @@ var _ = Describe("Faults", Label(labelFaults), Ordered, ContinueOnFailure, func(
 					Namespace:   shoot.Namespace,
 					Shoot:       shootName,
 					Cells:       migration,
+					Alone:       &robustness.DefaultAlone,
 					ForceShrink: forceShrink,
 					Artifacts:   artifacts,
 					Out:         GinkgoWriter,
@@ -77,7 +78,7 @@ var _ = Describe("Faults", Label(labelFaults), Ordered, ContinueOnFailure, func(
 				Expect(err).NotTo(HaveOccurred())
 				GinkgoWriter.Println(result.Report)
 				Expect(result.Err()).NotTo(HaveOccurred())
-			}, NodeTimeout(robustness.Duration(migration)))
+			}, NodeTimeout(robustness.DurationAlone(migration)))
 	}
 
 	AfterAll(func() {

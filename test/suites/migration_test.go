@@ -26,6 +26,7 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/shoot"
 	"github.com/livecpm/livecpm/test/outlook"
 	"github.com/livecpm/livecpm/test/robustness"
+	"github.com/livecpm/livecpm/test/robustness/evidence"
 )
 
 // envKeepLandscape names the environment variable that leaves the landscape up, for a look at what went wrong. The last
@@ -101,8 +102,11 @@ var _ = Describe("Live migration", Label(labelMigration), Ordered, func() {
 		}
 	}, NodeTimeout(35*time.Minute))
 
+	// The cells of every run, and those that the commit adds.
+	back, backErr := cellsOfCommit()
 	It("should move it back while agents, a relay, a member of etcd and the connection between the seeds fail",
 		func(ctx SpecContext) {
+			Expect(backErr).NotTo(HaveOccurred())
 			if saturated != "" {
 				leaveOut(cfg.Repo, saturated)
 			}
@@ -111,7 +115,7 @@ var _ = Describe("Live migration", Label(labelMigration), Ordered, func() {
 				Landscape: cfg,
 				Namespace: shoot.Namespace,
 				Shoot:     shootName,
-				Cells:     robustness.Short(),
+				Cells:     back,
 				Artifacts: filepath.Join(cfg.Repo, "_artifacts", "e2e", "back"),
 				Out:       GinkgoWriter,
 				Cleanup: func(heal func(context.Context) error) {
@@ -126,7 +130,7 @@ var _ = Describe("Live migration", Label(labelMigration), Ordered, func() {
 					cell.Requests, cell.FailedRequests, cell.LongestWriteGapMs)
 			}
 			Expect(result.Err()).NotTo(HaveOccurred())
-		}, NodeTimeout(robustness.Duration(robustness.Short())))
+		}, NodeTimeout(robustness.Duration(back)))
 
 	It("should leave nothing behind on the machine", func(ctx SpecContext) {
 		if os.Getenv(envKeepLandscape) != "" {
@@ -214,4 +218,20 @@ func expectSafe(report *demo.Report) {
 		Expect(etcd.Voters).To(And(HaveEach(BeNumerically("<=", 6)), HaveEach(BeNumerically(">=", 3))))
 		Expect(etcd.Voters[len(etcd.Voters)-1]).To(Equal(3))
 	}
+}
+
+// cellsOfCommit returns the cells of the migration back. Without label nothing is read.
+func cellsOfCommit() ([]robustness.Cell, error) {
+	if !chosen(labelMigration) {
+		return robustness.Short(), nil
+	}
+	cfg, err := config.FromEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	commit, _, err := evidence.Commit(context.Background(), cfg.Repo)
+	if err != nil {
+		return nil, err
+	}
+	return robustness.Rotating(commit)
 }

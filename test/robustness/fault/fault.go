@@ -21,9 +21,10 @@ const (
 	Boundary Moment = "boundary"
 	// Inside is the midst of the step: when its owner reports a certain reason (steps.Midst).
 	Inside Moment = "inside"
+	// All other moments are reasons of the step's condition (At).
 )
 
-// Moments returns all moments in their order.
+// Moments returns the moments that each step has, in their order. MomentsOf has those of a certain step as well.
 func Moments() []Moment { return []Moment{Boundary, Inside} }
 
 // Fault is something that goes wrong and, where it does not end by itself, is healed.
@@ -77,7 +78,7 @@ type point struct {
 // index orders the points of a migration.
 func (p point) index() int {
 	i := 2 * steps.Index(p.condition)
-	if p.moment == Inside {
+	if p.moment != Boundary {
 		i++
 	}
 	return i

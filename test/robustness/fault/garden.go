@@ -28,7 +28,7 @@ func gardenStops() []Fault {
 }
 
 // Inject implements Fault.
-func (f *gardenStop) Inject(_ context.Context, targets *Targets) error {
+func (f *gardenStop) Inject(ctx context.Context, targets *Targets) error {
 	for _, name := range gardenServers {
 		pid := targets.Processes.PID(name)
 		if pid == 0 {
@@ -37,6 +37,9 @@ func (f *gardenStop) Inject(_ context.Context, targets *Targets) error {
 		targets.Log("stopping %s (process %d)", name, pid)
 		if err := targets.Signal(pid, unix.SIGSTOP); err != nil {
 			return fmt.Errorf("failed to stop %s (process %d): %w", name, pid, err)
+		}
+		if err := targets.proveStopped(ctx, pid, name); err != nil {
+			return err
 		}
 	}
 	return nil

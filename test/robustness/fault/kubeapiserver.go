@@ -20,8 +20,10 @@ type kubeAPIServerDeletion struct {
 	role steps.Role
 }
 
+const familyAPIServerDelete = "apiserver-delete"
+
 func kubeAPIServerDeletions() []Fault {
-	const family = "apiserver-delete"
+	const family = familyAPIServerDelete
 	spans := map[steps.Role]span{
 		steps.Source:      {begin, point{gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup, Boundary}},
 		steps.Destination: {point{gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords, Boundary}, end},

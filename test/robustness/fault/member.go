@@ -46,6 +46,21 @@ func (m *member) RaiseNoSpace(ctx context.Context, id uint64) error {
 	return nil
 }
 
+func (m *member) NoSpace(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+	defer cancel()
+	response, err := m.client.AlarmList(ctx)
+	if err != nil {
+		return false, fmt.Errorf("failed to list the alarms of etcd through pod %s: %w", m.pod, err)
+	}
+	for _, alarm := range response.Alarms {
+		if alarm.Alarm == etcdserverpb.AlarmType_NOSPACE {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 func (m *member) Disarm(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()

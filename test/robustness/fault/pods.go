@@ -49,12 +49,16 @@ func runningPods(ctx context.Context, seed Seed, namespace, selector string) ([]
 
 // deletePod deletes a pod. Without a grace period it is left the time that the pod asks for itself.
 func (t *Targets) deletePod(ctx context.Context, seed Seed, pod types.NamespacedName, grace *int64) error {
+	before, err := seed.Kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("failed to get pod %s: %w", pod, err)
+	}
 	t.Log("deleting pod %s in %s", pod, seed.Name)
 	if err := seed.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name,
 		metav1.DeleteOptions{GracePeriodSeconds: grace}); err != nil {
 		return fmt.Errorf("failed to delete pod %s: %w", pod, err)
 	}
-	return nil
+	return t.proveLeaving(ctx, seed, pod, before.UID)
 }
 
 // killContainer ends the processes of a container by SIGKILL, so that nothing of it can end in good order. A
@@ -81,7 +85,7 @@ func (t *Targets) killContainer(ctx context.Context, seed Seed, key types.Namesp
 			return fmt.Errorf("failed to kill process %d of pod %s: %w", pid, key, err)
 		}
 	}
-	return nil
+	return t.proveEnded(ctx, pids, fmt.Sprintf("container %s of pod %s in %s", container, key, seed.Name))
 }
 
 func containerID(pod *corev1.Pod, container string) string {

@@ -26,7 +26,14 @@ func fullQuotas() []Fault {
 func (f *fullQuota) Inject(ctx context.Context, targets *Targets) error {
 	return targets.anyMember(ctx, func(member Member, id uint64) error {
 		targets.Log("raising alarm NOSPACE for etcd member %x", id)
-		return member.RaiseNoSpace(ctx, id)
+		if err := member.RaiseNoSpace(ctx, id); err != nil {
+			return err
+		}
+		if err := eventually(ctx, "the alarm NOSPACE is raised", member.NoSpace); err != nil {
+			return err
+		}
+		targets.Prove("the alarm NOSPACE is raised")
+		return nil
 	})
 }
 

@@ -22,8 +22,10 @@ type relayKill struct {
 	role steps.Role
 }
 
+const familyRelayKill = "relay-kill"
+
 func relayKills() []Fault {
-	const family = "relay-kill"
+	const family = familyRelayKill
 	spans := map[steps.Role]span{
 		// It stands after the first step, and goes with what is left of the shoot.
 		steps.Source: {

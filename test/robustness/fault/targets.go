@@ -37,6 +37,9 @@ type Targets struct {
 	Power func(seed Seed) Power
 	// Log tells what is done.
 	Log func(format string, args ...any)
+
+	// proofs are the effects of faults that were seen and not taken yet.
+	proofs []string
 }
 
 // Seed is access to a seed.
@@ -56,6 +59,8 @@ type Member interface {
 	Status(ctx context.Context) (member, leader uint64, err error)
 	// RaiseNoSpace makes the cluster believe that the member's quota is used up, Disarm lifts all alarms.
 	RaiseNoSpace(ctx context.Context, member uint64) error
+	// NoSpace reports whether the alarm is raised for any member.
+	NoSpace(ctx context.Context) (bool, error)
 	Disarm(ctx context.Context) error
 	Close() error
 }
@@ -66,6 +71,8 @@ type LoadBalancer interface {
 	// Lift ends the faults with the same latency and the same cut, whatever connections they are for, and no
 	// others. Without both it ends all.
 	Lift(ctx context.Context, fault loadbalancer.Fault) error
+	// InForce reports whether a fault is among those of the load balancer.
+	InForce(ctx context.Context, fault loadbalancer.Fault) (bool, error)
 }
 
 // sides are the roles that a family of faults has a member for.

@@ -47,6 +47,8 @@ type fakes struct {
 	signals    []string
 	etcd       *etcd
 	traffic    map[string][]string
+	// deaf makes processes continue whatever signal they get.
+	deaf bool
 	// lastPID is the id of the process that was made last.
 	lastPID int
 }
@@ -80,6 +82,8 @@ func (m member) RaiseNoSpace(_ context.Context, member uint64) error {
 	return nil
 }
 
+func (m member) NoSpace(context.Context) (bool, error) { return len(m.etcd.alarms) > 0, nil }
+
 func (m member) Disarm(context.Context) error {
 	m.etcd.alarms = nil
 	return nil
@@ -108,6 +112,33 @@ func (l loadBalancerOf) Lift(_ context.Context, change loadbalancer.Fault) error
 	return nil
 }
 
+func (l loadBalancerOf) InForce(_ context.Context, change loadbalancer.Fault) (bool, error) {
+	return slices.Contains(l.fakes.traffic[l.seed],
+		fmt.Sprintf("%s latency=%s cut=%s", change.SNI, change.Latency.Duration, change.Cut)), nil
+}
+
+// obey does what a process does with a signal.
+func (targets *fakes) obey(pid int, signal unix.Signal) error {
+	folder := filepath.Join(targets.Proc, strconv.Itoa(pid))
+	switch {
+	case targets.deaf:
+		return nil
+	case signal == unix.SIGKILL:
+		return os.RemoveAll(folder)
+	case signal == unix.SIGSTOP:
+		return write(filepath.Join(folder, "stat"), fmt.Sprintf("%d (a ) b) T 1", pid))
+	}
+	return nil
+}
+
+// write writes a file with its folder.
+func write(file, text string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(text), 0o600)
+}
+
 type processes map[string]int
 
 func (p processes) PID(name string) int { return p[name] }
@@ -132,7 +163,7 @@ func newFakes() *fakes {
 		Proc:      GinkgoT().TempDir(),
 		Signal: func(pid int, signal unix.Signal) error {
 			targets.signals = append(targets.signals, fmt.Sprintf("%d %s", pid, unix.SignalName(signal)))
-			return nil
+			return targets.obey(pid, signal)
 		},
 		Etcd: func(_ context.Context, _ fault.Seed, pod string) (fault.Member, error) {
 			return member{targets.etcd, pod}, nil
@@ -214,6 +245,7 @@ func (o *objects) run(pod *corev1.Pod, container string) {
 	Expect(os.MkdirAll(folder, 0o755)).To(Succeed())
 	Expect(os.WriteFile(filepath.Join(folder, "cgroup"),
 		[]byte("5:memory:/livecpm-"+o.seed+"/kubepods/pod1/"+cgroup+"\n4:cpu:/x/"+cgroup+"\n"), 0o644)).To(Succeed())
+	Expect(write(filepath.Join(folder, "stat"), fmt.Sprintf("%d (%s) S 1", pid, container))).To(Succeed())
 }
 
 // deleted lists the pods that were deleted in a seed, with the grace period that they were given.

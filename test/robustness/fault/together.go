@@ -20,6 +20,14 @@ func Long(f Fault) bool { return f.Course().Lasts >= long && !f.Course().Through
 // seeds.
 var gardenwards = map[string]bool{familyGardenStop: true, familyVersionSkew: true}
 
+// HidesGarden reports whether nobody can read or write a Shoot while the fault is in force.
+func HidesGarden(f Fault) bool { return f.Family() == familyGardenStop }
+
+// RestartsSourceEtcd reports whether the fault ends processes of etcd in the source.
+func RestartsSourceEtcd(f Fault) bool {
+	return f.Name() == familyEtcdKill+"-source" || f.Family() == familyNodeDrain || f.Family() == familyNodeLoss
+}
+
 // changesVersion are the families of faults that change which version a Seed reports. One ends the other.
 var changesVersion = map[string]bool{familyGardenletRestart: true, familyVersionSkew: true}
 

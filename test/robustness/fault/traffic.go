@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,7 +83,19 @@ func (f *traffic) Inject(ctx context.Context, targets *Targets) error {
 	change := f.change()
 	change.SNI = RelayNames(targets.Namespace)
 	targets.Log("traffic between the seeds: %s", f.Name())
-	return targets.on(sides, func(seed Seed) error { return targets.LoadBalancer(seed).Add(ctx, change) })
+	return targets.on(sides, func(seed Seed) error {
+		balancer := targets.LoadBalancer(seed)
+		if err := balancer.Add(ctx, change); err != nil {
+			return err
+		}
+		if err := eventually(ctx, "the load balancer has the fault in force", func(ctx context.Context) (bool, error) {
+			return balancer.InForce(ctx, change)
+		}); err != nil {
+			return err
+		}
+		targets.Prove("the load balancer of %s has %s in force", seed.Name, f.Name())
+		return nil
+	})
 }
 
 // RelayNames is a pattern for the server names that the relays of a shoot ask for at the other seed's gateway.
@@ -134,12 +147,37 @@ func (a admin) Lift(ctx context.Context, change loadbalancer.Fault) error {
 	return a.request(ctx, http.MethodDelete, query, nil)
 }
 
+func (a admin) InForce(ctx context.Context, change loadbalancer.Fault) (bool, error) {
+	answer, err := a.ask(ctx, http.MethodGet, nil, nil)
+	if err != nil {
+		return false, err
+	}
+	var faults []loadbalancer.Fault
+	if err := json.Unmarshal(answer, &faults); err != nil {
+		return false, fmt.Errorf("failed to decode the faults of the load balancer of %s: %w", a.seed, err)
+	}
+	return slices.ContainsFunc(faults, func(f loadbalancer.Fault) bool {
+		return f.SNI == change.SNI && f.Cut == change.Cut && f.Latency == change.Latency &&
+			(len(f.To) == 0 || slices.Contains(f.To, a.seed))
+	}), nil
+}
+
 // adminClient goes to the landscape directly, whatever proxy the environment names.
 var adminClient = &http.Client{Timeout: seedTimeout, Transport: &http.Transport{}}
 
 func (a admin) request(ctx context.Context, method string, query url.Values, body []byte) error {
-	failed := func(err error) error {
-		return fmt.Errorf("failed to change the faults of the load balancer of %s: %w", a.seed, err)
+	_, err := a.ask(ctx, method, query, body)
+	return err
+}
+
+// ask returns the answer of the admin port.
+func (a admin) ask(ctx context.Context, method string, query url.Values, body []byte) ([]byte, error) {
+	failed := func(err error) ([]byte, error) {
+		verb := "change"
+		if method == http.MethodGet {
+			verb = "read"
+		}
+		return nil, fmt.Errorf("failed to %s the faults of the load balancer of %s: %w", verb, a.seed, err)
 	}
 	target := url.URL{Scheme: "http", Host: a.address, Path: "/faults", RawQuery: query.Encode()}
 	request, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
@@ -158,5 +196,5 @@ func (a admin) request(ctx context.Context, method string, query url.Values, bod
 	if response.StatusCode != http.StatusOK {
 		return failed(fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(answer))))
 	}
-	return nil
+	return answer, nil
 }

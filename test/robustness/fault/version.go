@@ -43,10 +43,19 @@ func versionSkews() []Fault {
 
 // Inject implements Fault.
 func (f *versionSkew) Inject(ctx context.Context, targets *Targets) error {
-	return targets.on([]steps.Role{f.role}, func(seed Seed) error {
+	if err := targets.on([]steps.Role{f.role}, func(seed Seed) error {
 		return targets.changeVersion(ctx,
 			seed.Name, func(version string) string { return strings.TrimSuffix(version, skewSuffix) + skewSuffix })
-	})
+	}); err != nil {
+		return err
+	}
+	if err := eventually(ctx, "the Seed reports another version", func(ctx context.Context) (bool, error) {
+		return f.InForce(ctx, targets)
+	}); err != nil {
+		return err
+	}
+	targets.Prove("Seed %s reports another version", targets.Seeds[f.role].Name)
+	return nil
 }
 
 // Heal implements Fault.

@@ -100,6 +100,13 @@ func Start(ctx context.Context, options Options) (*Load, error) {
 
 func (l *Load) since() time.Duration { return time.Since(l.begin) }
 
+// Requests returns how many requests of the clients have ended so far.
+func (l *Load) Requests() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.operations)
+}
+
 // LastAcknowledged returns when the last write was acknowledged.
 func (l *Load) LastAcknowledged() time.Time {
 	l.mu.Lock()

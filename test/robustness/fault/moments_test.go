@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fault_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/test/robustness/fault"
+)
+
+// without are the reasons that are no moments of a migration, and why.
+var without = map[steps.Reason]string{
+	steps.ReasonPending:             "the step has not begun",
+	steps.ReasonStarted:             "the boundary strikes as a step begins",
+	steps.ReasonCompleted:           "the step is over, and the boundary of the next one strikes",
+	steps.ReasonPaused:              "the boundary strikes when the migration resumes",
+	steps.ReasonGateNotInForce:      "nothing is done meanwhile",
+	steps.ReasonPrerequisitesNotMet: "nothing is done meanwhile",
+	steps.ReasonVersionSkew:         "nothing is done meanwhile, and it is what a fault of its own makes",
+	steps.ReasonSyncFailed:          "it is what a fault makes of any step",
+	steps.ReasonActionFailed:        "it is what a fault makes of any step",
+	steps.ReasonDeadlineExceeded:    "it is what a fault makes of any step",
+	steps.ReasonQuorumAtRisk:        "it is what a fault makes of steps that move members",
+	steps.ReasonQuorumLost:          "the suite of recovery strikes it",
+	steps.ReasonForeignEtcdMember:   "an operator has to act",
+	steps.ReasonSourceSilent:        "it is what a killed agent makes of step 6",
+	steps.ReasonSeedOverloaded:      "it is what a lack of processors makes of any step",
+	steps.ReasonShootStateDiffers:   "an operator has to act",
+	steps.ReasonAborting:            "the suite of aborts has moments of its own, and strikes there",
+	steps.ReasonWithdrawn:           "the suite of aborts has moments of its own, and strikes there",
+	steps.ReasonAborted:             "the migration is over",
+	steps.ReasonAbandoned:           "the suite of recovery strikes it",
+	steps.ReasonAbandoningSource:    "the suite of recovery strikes it",
+	steps.ReasonSourceAbandoned:     "the suite of recovery strikes it",
+}
+
+// declared returns all reasons that the files of the model declare.
+func declared(files ...string) []steps.Reason {
+	GinkgoHelper()
+	var reasons []steps.Reason
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(),
+			filepath.Join("..", "..", "..", "pkg", "migration", "steps", file), nil, 0)
+		Expect(err).NotTo(HaveOccurred())
+		ast.Inspect(parsed, func(node ast.Node) bool {
+			spec, ok := node.(*ast.ValueSpec)
+			if !ok || len(spec.Names) != 1 || len(spec.Values) != 1 ||
+				!strings.HasPrefix(spec.Names[0].Name, "Reason") {
+				return true
+			}
+			literal, ok := spec.Values[0].(*ast.BasicLit)
+			if !ok {
+				return true
+			}
+			value, err := strconv.Unquote(literal.Value)
+			Expect(err).NotTo(HaveOccurred())
+			reasons = append(reasons, steps.Reason(value))
+			return true
+		})
+	}
+	return reasons
+}
+
+var _ = Describe("Moments", func() {
+	It("should be there for each reason that the model of the steps declares, unless it is no moment", func() {
+		moments := map[steps.Reason]bool{}
+		for _, step := range steps.Table() {
+			for _, variant := range fault.Variants() {
+				for _, moment := range fault.MomentsOf(step, variant) {
+					if reason, ok := moment.Reason(); ok {
+						moments[reason] = true
+					}
+				}
+			}
+		}
+		all := declared("reasons.go")
+		Expect(len(all)).To(BeNumerically(">", 40))
+		for _, reason := range all {
+			_, excused := without[reason]
+			Expect(moments[reason]).NotTo(Equal(excused), "%s needs a part of a step, or a line in this file", reason)
+		}
+	})
+
+	It("should be there for each reason of each part of each step", func() {
+		for _, step := range steps.Table() {
+			for _, work := range step.Work {
+				for _, reason := range work.Reasons {
+					Expect(slices.ContainsFunc(fault.Variants(), func(v fault.Variant) bool {
+						return slices.Contains(fault.MomentsOf(step, v), fault.At(reason))
+					})).To(BeTrue(), "%s %s", step, reason)
+				}
+			}
+		}
+	})
+
+	It("should differ between migrations where the members move", func() {
+		start, move := steps.Table()[3], steps.Table()[5]
+		member := fault.At(steps.ReasonReadyForSourceMemberRemoval)
+		Expect(fault.MomentsOf(move, fault.Variant{})).To(Equal([]fault.Moment{fault.Boundary, fault.Inside,
+			"SwitchingDNSRecords", "WaitingForDNS", "DrainingClients", "JoiningLastEtcdMember", member}))
+		Expect(fault.MomentsOf(move, fault.Variant{ForceShrink: true})).NotTo(ContainElement(member))
+		Expect(fault.MomentsOf(start, fault.Variant{ForceShrink: true})).To(ContainElement(member))
+		Expect(fault.MomentsOf(start, fault.Variant{})).NotTo(ContainElement(member))
+		tunnel := fault.At(steps.ReasonWaitingForTunnel)
+		Expect(fault.MomentsOf(start, fault.Variant{Workers: true})).To(ContainElement(tunnel))
+		Expect(fault.MomentsOf(start, fault.Variant{})).NotTo(ContainElement(tunnel))
+	})
+
+	It("should be in the order in which the parts of a step are", func() {
+		move := steps.Table()[5]
+		last := -1
+		for _, moment := range append(fault.MomentsOf(move, fault.Variant{}), "Unheard") {
+			Expect(fault.Rank(move, moment)).To(BeNumerically(">", last), string(moment))
+			last = fault.Rank(move, moment)
+		}
+	})
+
+	It("should be inside of the step for whatever has something to hit there", func() {
+		source, _ := fault.Get("etcd-kill-source")
+		Expect(source.Applies(steps.Table()[5], fault.At(steps.ReasonJoiningLastEtcdMember))).To(BeTrue())
+		Expect(source.Applies(steps.Table()[6], fault.At(steps.ReasonSourceControllersStopped))).To(BeFalse())
+		relay, _ := fault.Get("relay-kill-source")
+		Expect(relay.Applies(steps.Table()[6], fault.Boundary)).To(BeTrue())
+		Expect(relay.Applies(steps.Table()[6], fault.At(steps.ReasonSourceControllersStopped))).To(BeFalse())
+	})
+})
+
+var _ = Describe("Bounds", func() {
+	DescribeTable("should be", func(name string, stall time.Duration, failed int) {
+		f, ok := fault.Get(name)
+		Expect(ok).To(BeTrue())
+		Expect(fault.BoundsOf(f)).To(Equal(fault.Bounds{Stall: stall, Failed: failed}))
+	},
+		Entry(nil, "agent-kill-both", 5*time.Second, 0),
+		Entry(nil, "gardenlet-restart-source", 5*time.Second, 0),
+		Entry(nil, "garden-stop-60s", 5*time.Second, 0),
+		Entry(nil, "etcd-kill-source", 10*time.Second, 100),
+		Entry(nil, "apiserver-delete-source", 5*time.Second, 25),
+		Entry(nil, "cut-5s", 15*time.Second, 150),
+		Entry(nil, "cut-60s", 70*time.Second, 700),
+		Entry(nil, "quota-full-30s", 40*time.Second, 700),
+	)
+})
+
+var _ = Describe("Proof", func() {
+	It("should be there for each fault", func(ctx SpecContext) {
+		for _, f := range fault.All() {
+			targets := newFakes()
+			Expect(targets.TakeProofs()).To(BeEmpty())
+			Expect(f.Inject(ctx, &targets.Targets)).To(Succeed(), f.Name())
+			Expect(targets.TakeProofs()).NotTo(BeEmpty(), f.Name())
+			Expect(targets.TakeProofs()).To(BeEmpty(), f.Name())
+		}
+	})
+
+	DescribeTable("should be missed where no effect is seen", func(ctx SpecContext, name, problem string) {
+		targets := newFakes()
+		targets.deaf = true
+		f, _ := fault.Get(name)
+		Expect(f.Inject(ctx, &targets.Targets)).To(MatchError(ContainSubstring(problem)))
+		Expect(targets.TakeProofs()).To(BeEmpty())
+	},
+		Entry("of a kill", "etcd-kill-source", "it was not seen that the processes of container etcd"),
+		Entry("of a stop", "garden-stop-60s", "it was not seen that gardener-apiserver stands still"),
+	)
+
+	It("should need no targets to take nothing", func() {
+		var targets *fault.Targets
+		Expect(targets.TakeProofs()).To(BeEmpty())
+	})
+})
