@@ -14,7 +14,7 @@ import (
 
 const (
 	// rotatingCells is how many cells of the matrix the commit adds to Short. They strike in a migration that is made
-	// anyway, and cost it a few seconds each.
+	// anyway, and cost it up to half a minute each, with what it takes until the step can continue.
 	rotatingCells = 2
 	// rotatingLasts is how long such a fault may be in force.
 	rotatingLasts = 5 * time.Second

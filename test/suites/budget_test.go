@@ -22,7 +22,7 @@ const (
 	usuallyDown      = time.Minute
 	usuallyAbort     = 5 * time.Minute
 	usuallyThere     = 13 * time.Minute
-	usuallyBack      = 18 * time.Minute
+	usuallyBack      = 19 * time.Minute
 	usuallyBenchmark = 4 * time.Minute
 )
 
