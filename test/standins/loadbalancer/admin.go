@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -16,13 +18,13 @@ import (
 
 // AdminHandler serves what the load balancers do, and their faults:
 //
-//	GET    /status  the load balancers with their nodes and open connections
+//	GET    /status  the load balancers with their nodes, their open connections, and what faults have done to these
 //	GET    /faults  the faults in force
 //	POST   /faults  puts one more in force (see Fault), for instance
 //	                {"to": ["seed-b"], "from": ["seed-a"], "sni": "*.ingress.*", "latency": "20ms"} or
 //	                {"to": ["seed-b"], "from": ["machine"], "direction": "downstream", "cut": "freeze"}
-//	DELETE /faults  lifts all, or with ?cut=freeze or ?latency=20ms those that are just that, whatever else they are
-//	                for; with ?to=seed-a only for that seed
+//	DELETE /faults  lifts all, or with ?cut=freeze, ?latency=20ms or ?loss=10 those that are just that, whatever else
+//	                they are for; with ?to=seed-a only for that seed
 func AdminHandler(log logr.Logger, faults *Faults, fronts ...*Front) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
@@ -57,7 +59,8 @@ func AdminHandler(log logr.Logger, faults *Faults, fronts ...*Front) http.Handle
 			http.Error(w, "failed to lift faults: "+err.Error(), http.StatusBadRequest)
 			return
 		}
-		log.Info("Lifted faults", "to", selected.To, "latency", selected.Latency.String(), "cut", selected.Cut)
+		log.Info("Lifted faults", "to", selected.To, "latency", selected.Latency.String(), "cut", selected.Cut,
+			"loss", selected.Loss)
 		writeJSON(w, faults.List())
 	})
 	return mux
@@ -67,8 +70,8 @@ func AdminHandler(log logr.Logger, faults *Faults, fronts ...*Front) http.Handle
 func parseSelection(query url.Values) (Selection, error) {
 	selected := Selection{To: query.Get("to"), Cut: Cut(query.Get("cut"))}
 	for key, values := range query {
-		if key != "to" && key != "cut" && key != "latency" {
-			return Selection{}, fmt.Errorf("%s: unknown; there are to, cut and latency", key)
+		if !slices.Contains([]string{"to", "cut", "latency", "loss"}, key) {
+			return Selection{}, fmt.Errorf("%s: unknown; there are to, cut, latency and loss", key)
 		}
 		if len(values) != 1 || values[0] == "" {
 			return Selection{}, fmt.Errorf("%s: one value is required", key)
@@ -84,10 +87,17 @@ func parseSelection(query url.Values) (Selection, error) {
 		}
 		selected.Latency = duration
 	}
-	if selected.Cut == "" && selected.Latency == 0 {
+	if loss := query.Get("loss"); loss != "" {
+		percent, err := strconv.Atoi(loss)
+		if err != nil || percent == 0 {
+			return Selection{}, fmt.Errorf("loss: %q is no percentage from 1 to 99", loss)
+		}
+		selected.Loss = percent
+	}
+	if selected.all() {
 		return selected, nil
 	}
-	fault := Fault{Cut: selected.Cut}
+	fault := Fault{Cut: selected.Cut, Loss: selected.Loss}
 	fault.Latency.Duration = selected.Latency
 	return selected, fault.Validate()
 }

@@ -26,6 +26,19 @@ func drop(socket syscall.Conn) error {
 	return attach(socket, []bpf.Instruction{bpf.RetConstant{Val: 0}})
 }
 
+// lose lets the kernel discard that percentage of the packets that arrive for the socket, at random.
+func lose(socket syscall.Conn, percent int) error {
+	if percent >= everything {
+		return drop(socket)
+	}
+	return attach(socket, []bpf.Instruction{
+		bpf.LoadExtension{Num: bpf.ExtRand},
+		bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: math.MaxUint32 / everything * uint32(percent), SkipTrue: 1},
+		bpf.RetConstant{Val: 0},
+		bpf.RetConstant{Val: math.MaxInt32},
+	})
+}
+
 // dropFrom is drop for the packets of some senders, IPv4 ones.
 func dropFrom(socket syscall.Conn, senders []netip.Addr) error {
 	program := []bpf.Instruction{bpf.LoadAbsolute{Off: networkHeader + sourceOffset, Size: 4}}
@@ -38,7 +51,7 @@ func dropFrom(socket syscall.Conn, senders []netip.Addr) error {
 	return attach(socket, append(program, bpf.RetConstant{Val: math.MaxInt32}))
 }
 
-// pass ends drop and dropFrom.
+// pass ends drop, lose and dropFrom.
 func pass(socket syscall.Conn) error {
 	return control(socket, func(fd int) error {
 		err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)

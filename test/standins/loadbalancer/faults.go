@@ -45,11 +45,14 @@ type Fault struct {
 	// SNI is a pattern for the server name that the connection's ClientHello asks for, in which * stands for any
 	// characters. Empty and "*" stand for all connections, with or without TLS.
 	SNI string `json:"sni,omitempty"`
-	// Direction is that of latency and of CutFreeze. Empty stands for both.
+	// Direction is that of latency, of loss and of CutFreeze. Empty stands for both.
 	Direction Direction `json:"direction,omitempty"`
 	// Latency is added to each direction that the fault is in force in.
 	Latency metav1.Duration `json:"latency,omitzero"`
 	Cut     Cut             `json:"cut,omitempty"`
+	// Loss is the percentage of packets that are dropped at random, as they arrive at the load balancer, in each
+	// direction that the fault is in force in. The sender sends them again, and what comes meanwhile is out of order.
+	Loss int `json:"loss,omitempty"`
 }
 
 // Validate reports whether the fault makes sense.
@@ -69,8 +72,11 @@ func (f Fault) Validate() error {
 	if f.Cut == CutReset && f.Direction != "" {
 		return errors.New("direction: a reset ends both directions")
 	}
-	if f.Cut == "" && f.Latency.Duration == 0 {
-		return errors.New("latency or cut is required")
+	if f.Loss < 0 || f.Loss >= everything {
+		return fmt.Errorf("loss: %d is no percentage from 1 to 99; cut everything by cut", f.Loss)
+	}
+	if f.Cut == "" && f.Latency.Duration == 0 && f.Loss == 0 {
+		return errors.New("latency, loss or cut is required")
 	}
 	return nil
 }
@@ -102,6 +108,15 @@ type connection struct {
 type disturbance struct {
 	latency time.Duration
 	frozen  bool
+	loss    int
+}
+
+// lost is the percentage of packets that the kernel is to discard.
+func (d disturbance) lost() int {
+	if d.frozen {
+		return everything
+	}
+	return d.loss
 }
 
 // effect is the sum of the faults that a connection has.
@@ -167,9 +182,14 @@ type Selection struct {
 	To      string
 	Latency time.Duration
 	Cut     Cut
+	Loss    int
 }
 
-// Lift lifts the faults with the same latency and the same cut, whoever else they are for. Without both it lifts all.
+// all reports whether it says nothing of what the faults do.
+func (s Selection) all() bool { return s.Latency == 0 && s.Cut == "" && s.Loss == 0 }
+
+// Lift lifts the faults with the same latency, cut and loss, whoever else and whichever direction they are for. Without
+// all three it lifts all.
 func (f *Faults) Lift(selected Selection) error {
 	if selected.To != "" {
 		if err := f.checkSeeds([]string{selected.To}); err != nil {
@@ -179,8 +199,9 @@ func (f *Faults) Lift(selected Selection) error {
 	f.update(func() {
 		var left []Fault
 		for _, fault := range f.list {
-			same := fault.Latency.Duration == selected.Latency && fault.Cut == selected.Cut
-			if !same && (selected.Latency != 0 || selected.Cut != "") {
+			same := fault.Latency.Duration == selected.Latency && fault.Cut == selected.Cut &&
+				fault.Loss == selected.Loss
+			if !same && !selected.all() {
 				left = append(left, fault)
 				continue
 			}
@@ -242,6 +263,7 @@ func (f *Faults) of(c connection) (effect, <-chan struct{}) {
 			if fault.in(direction) {
 				disturbed.latency += fault.Latency.Duration
 				disturbed.frozen = disturbed.frozen || fault.Cut == CutFreeze
+				disturbed.loss = max(disturbed.loss, fault.Loss)
 			}
 		}
 	}

@@ -64,15 +64,18 @@ type Front struct {
 	health    map[netip.Addr]*health
 	listeners map[int32]*net.TCPListener
 	open      map[connection]int
-	links     sync.WaitGroup
-	due       chan struct{} // asks for health checks at once
+	// present are the links that there are, ended what has happened to those that were.
+	present map[*link]struct{}
+	ended   disturbances
+	links   sync.WaitGroup
+	due     chan struct{} // asks for health checks at once
 }
 
 // NewFront returns the load balancer with the public address of the seed. It has no Service yet.
 func NewFront(log logr.Logger, seed string, address netip.Addr, faults *Faults) *Front {
 	return &Front{Log: log, Clock: clock.RealClock{}, seed: seed, address: address, faults: faults,
 		health: map[netip.Addr]*health{}, listeners: map[int32]*net.TCPListener{}, open: map[connection]int{},
-		due: make(chan struct{}, 1)}
+		present: map[*link]struct{}{}, ended: disturbances{}, due: make(chan struct{}, 1)}
 }
 
 // Run checks the health of the nodes until the context ends, and waits for the end of all connections then.
@@ -153,6 +156,8 @@ func (f *Front) handle(ctx context.Context, port int32, conn *net.TCPConn) {
 	client := conn.RemoteAddr().(*net.TCPAddr).AddrPort()
 	l := &link{to: f.seed, from: f.faults.who.Name(client.Addr()), client: conn, faults: f.faults}
 	log := f.Log.WithValues("client", client.String(), "port", port)
+	f.enter(l)
+	defer f.leave(l)
 	backend, err := f.connect(ctx, l, port)
 	if err != nil {
 		log.Info("Reset a new connection", "from", l.from, "reason", err.Error())
@@ -261,6 +266,8 @@ type Status struct {
 	Nodes map[string]bool `json:"nodes"`
 	// Connections are the open ones.
 	Connections []Connections `json:"connections"`
+	// Disturbed is what faults have done to connections so far, one entry for each kind that they have met.
+	Disturbed []Disturbed `json:"disturbed,omitempty"`
 }
 
 // Connections counts open connections of a kind.
@@ -276,7 +283,7 @@ func (f *Front) Status() Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	status := Status{Seed: f.seed, Address: f.address.String(), Ports: maps.Clone(f.target.Ports),
-		Nodes: map[string]bool{}, Connections: []Connections{}}
+		Nodes: map[string]bool{}, Connections: []Connections{}, Disturbed: f.disturbed()}
 	for node, health := range f.health {
 		status.Nodes[node.String()] = health.healthy
 	}

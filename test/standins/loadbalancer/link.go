@@ -40,7 +40,13 @@ type link struct {
 	serverName atomic.Pointer[string]
 	named      func(serverName string)
 
+	// delayed and resets count what faults have done, see Disturbed.
+	delayed, resets atomic.Uint64
+
 	mu sync.Mutex // of the sockets' filters
+	// filtered are the sockets with a filter, and what the kernel had discarded for them when it was last counted.
+	filtered map[*net.TCPConn]uint32
+	dropped  uint64
 }
 
 // effect returns the faults of the connection as far as it is known what it is.
@@ -58,14 +64,10 @@ func (l *link) enforce() (effect, <-chan struct{}, error) {
 	defer l.mu.Unlock()
 	effect, changed := l.effect()
 	var errs []error
-	for socket, frozen := range map[*net.TCPConn]bool{
-		l.client: effect.upstream.frozen, l.backend: effect.downstream.frozen,
+	for socket, disturbed := range map[*net.TCPConn]disturbance{
+		l.client: effect.upstream, l.backend: effect.downstream,
 	} {
-		if frozen {
-			errs = append(errs, drop(socket))
-		} else {
-			errs = append(errs, pass(socket))
-		}
+		errs = append(errs, l.filter(socket, disturbed.lost()))
 	}
 	return effect, changed, errors.Join(errs...)
 }
@@ -80,14 +82,15 @@ func (l *link) admit(ctx context.Context) error {
 		left := time.Until(begin.Add(effect.upstream.latency + effect.downstream.latency))
 		switch {
 		case effect.reset:
+			l.resets.Add(1)
 			return errCut
 		case frozen:
-			if err := drop(l.client); err != nil {
+			if err := l.hold(everything); err != nil {
 				return err
 			}
 			left = 1<<63 - 1
 		default:
-			if err := pass(l.client); err != nil { // the socket has the filter of the listener until then
+			if err := l.hold(0); err != nil { // the socket has the filter of the listener until then
 				return err
 			}
 			if left <= 0 {
@@ -108,6 +111,13 @@ func (l *link) admit(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// hold is filter for the client's socket, before there is another one.
+func (l *link) hold(percent int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.filter(l.client, percent)
 }
 
 // run copies until both directions have ended, and passes on what the ends of the connection do: the end of one
@@ -131,14 +141,19 @@ func (l *link) run(ctx context.Context) error {
 		if err := <-results; err != nil {
 			if first == nil {
 				first = err
+				_ = l.disturbed() // nobody can count what is closed
 			}
 			wire.Reset(l.client)
 			wire.Reset(l.backend)
 			cancel()
 		}
 	}
+	_ = l.disturbed()
 	_ = l.client.Close()
 	_ = l.backend.Close()
+	if errors.Is(first, errCut) {
+		l.resets.Add(1)
+	}
 	return first
 }
 
@@ -318,6 +333,7 @@ func (h *half) copyDelayed(ctx context.Context, pending []byte) error {
 			}
 			if err == nil {
 				_, err = h.dst.Write(c.data)
+				h.delayed.Add(1)
 			}
 		}
 		written <- err

@@ -686,6 +686,56 @@ var _ = Describe("faults", func() {
 		Expect(read(client)).To(Succeed())
 	})
 
+	It("should lose a part of the packets, so that all arrives late", func() {
+		client := f.echoing(machine, relayHost)
+		f.add(seedToSeed + `"loss": 50}`)
+		for range 20 {
+			Expect(client.SetDeadline(time.Now().Add(patience.Eventually))).To(Succeed())
+			_, err := echo(client, []byte("x"))
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Expect(f.front.Status().Disturbed).To(ConsistOf(And(HaveField("From", "machine"),
+			HaveField("ServerName", relayHost), HaveField("Dropped", BeNumerically(">", 0)))))
+		status, answer := f.request(http.MethodDelete, "/faults?loss=50", "")
+		Expect(status).To(Equal(http.StatusOK), answer)
+		Expect(f.faults.List()).To(BeEmpty())
+		before := f.front.Status().Disturbed[0].Dropped
+		within(client)
+		Expect(f.front.Status().Disturbed[0].Dropped).To(Equal(before))
+	})
+
+	It("should count what it does, also of connections that have ended", func() {
+		frozen, other := f.echoing(machine, relayHost), f.echoing(neighbour, apiHost)
+		f.add(seedToSeed + `"cut": "freeze"}`)
+		_, err := frozen.Write([]byte("x"))
+		Expect(err).NotTo(HaveOccurred())
+		dropped := func() uint64 {
+			for _, d := range f.front.Status().Disturbed {
+				if d.ServerName == relayHost {
+					return d.Dropped
+				}
+			}
+			return 0
+		}
+		Eventually(dropped).Should(BeNumerically(">", 0))
+		f.lift()
+		Expect(read(frozen)).To(Succeed())
+
+		f.add(`{"sni": "` + apiHost + `", "latency": "1ms"}`)
+		Expect(other.SetDeadline(time.Now().Add(patience.Eventually))).To(Succeed())
+		_, err = echo(other, []byte("x"))
+		Expect(err).NotTo(HaveOccurred())
+		f.lift()
+		f.add(`{"cut": "reset"}`)
+		Expect(read(frozen)).To(MatchError(syscall.ECONNRESET))
+		Eventually(func() []loadbalancer.Connections { return f.front.Status().Connections }).Should(BeEmpty())
+		Expect(f.front.Status().Disturbed).To(ConsistOf(
+			And(HaveField("From", "machine"), HaveField("ServerName", relayHost),
+				HaveField("Dropped", BeNumerically(">", 0)), HaveField("Reset", BeEquivalentTo(1))),
+			And(HaveField("From", "seed-a"), HaveField("ServerName", apiHost), HaveField("Dropped", BeZero()),
+				HaveField("Delayed", BeNumerically(">=", 2)), HaveField("Reset", BeEquivalentTo(1)))))
+	})
+
 	It("should not let ends and resets through a cut", func() {
 		client, backend := f.pair(machine)
 		_, err := client.Write([]byte("x"))
@@ -733,7 +783,7 @@ var _ = Describe("faults", func() {
 		for _, body := range []string{"", `{}`, `{"sni": "*"}`, `{"sni": "[", "cut": "reset"}`,
 			`{"cut": "other"}`, `{"latency": "-1s"}`, `{"delay": "1s"}`, `{"cut": "freeze", "direction": "up"}`,
 			`{"cut": "reset", "direction": "upstream"}`, `{"cut": "reset", "to": ["seed-c"]}`,
-			`{"cut": "reset", "from": ["nobody"]}`} {
+			`{"cut": "reset", "from": ["nobody"]}`, `{"loss": 100}`, `{"loss": -1}`} {
 			code, _ := f.request(http.MethodPost, "/faults", body)
 			Expect(code).To(Equal(http.StatusBadRequest), body)
 		}
