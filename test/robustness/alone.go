@@ -6,6 +6,7 @@ package robustness
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -125,7 +126,7 @@ func (d *director) momentPassed(ctx context.Context, s *strike) string {
 
 // judgeAlone adds what makes a cell with a window of its own fail, or prove nothing.
 func (r *Result) judgeAlone(result *CellResult, s *strike, alone Alone) {
-	result.Proofs = s.proofs
+	result.Proofs = slices.Concat(s.proofs, s.seen)
 	missed := func(format string, args ...any) {
 		result.Outcome, result.Problems = worse(result.Outcome, Missed),
 			append(result.Problems, fmt.Sprintf(format, args...))
@@ -133,7 +134,7 @@ func (r *Result) judgeAlone(result *CellResult, s *strike, alone Alone) {
 	if s.passed != "" {
 		missed("%s", s.passed)
 	}
-	if len(s.proofs) == 0 {
+	if len(result.Proofs) == 0 {
 		missed("nobody has seen that the fault struck")
 	}
 	w := result.Window
@@ -146,7 +147,8 @@ func (r *Result) judgeAlone(result *CellResult, s *strike, alone Alone) {
 				side.part.Requests, side.part.Seconds, alone.Requests, alone.Load.Seconds())
 		}
 	}
-	for _, problem := range w.exceeded(fault.BoundsOf(s.fault)) {
+	step, _ := steps.Get(s.cell.Step)
+	for _, problem := range w.exceeded(fault.BoundsOf(s.fault, step)) {
 		result.Outcome, result.Problems = Broken, append(result.Problems, problem)
 	}
 }
@@ -185,19 +187,41 @@ func (r *Result) problemsAlone(strikes []*strike) []string {
 		add("%d violations of who may act in which seed, the first: %s", len(ownership.Violations),
 			ownership.Violations[0])
 	}
-	if details := r.Report.Probe.Details; details != nil {
-		for i, watch := range details.Watches {
-			if watch.Duplicates > 0 {
-				add("watch %d of the load delivered %d events twice", i+1, watch.Duplicates)
-			}
+	problems = append(problems, r.lostByLoad()...)
+	permitted := 0
+	for _, s := range strikes {
+		permitted += fault.SourceEtcdRestarts(s.fault)
+	}
+	if restarts := r.Report.SourceEtcdRestarts; restarts > permitted {
+		add("%d etcd pods of the source restarted, %d by what the faults do", restarts, permitted)
+	}
+	return problems
+}
+
+// lostByLoad says what the demo's load, whose requests are no part of the history, has lost or got twice.
+func (r *Result) lostByLoad() []string {
+	details := r.Report.Probe.Details
+	if details == nil {
+		return nil // a problem of every migration
+	}
+	var problems []string
+	for _, lost := range []struct {
+		what  string
+		count int64
+	}{
+		{"acknowledged writes of the load are lost", details.AcknowledgedWritesLost},
+		{"acknowledged Events of the load are lost", details.AcknowledgedEventsLost},
+		{"watch events of the load are lost", r.Report.Probe.WatchEventsLost},
+	} {
+		if lost.count > 0 {
+			problems = append(problems, fmt.Sprintf("%d %s", lost.count, lost.what))
 		}
 	}
-	kills := false
-	for _, s := range strikes {
-		kills = kills || fault.RestartsSourceEtcd(s.fault)
-	}
-	if restarts := r.Report.SourceEtcdRestarts; restarts > 0 && !kills {
-		add("%d restarts of the source's etcd, which no fault has asked for", restarts)
+	for i, watch := range details.Watches {
+		if watch.Duplicates > 0 {
+			problems = append(problems, fmt.Sprintf("watch %d of the load delivered %d events twice", i+1,
+				watch.Duplicates))
+		}
 	}
 	return problems
 }

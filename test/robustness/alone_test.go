@@ -37,6 +37,18 @@ type lone struct {
 
 const perSecond = 20
 
+// witnessedFault is one whose effect shows while it is in force.
+type witnessedFault struct {
+	testFault
+
+	hit string
+}
+
+func (f *witnessedFault) Witness(_ context.Context, targets *fault.Targets) error {
+	targets.Prove("%s", f.hit)
+	return nil
+}
+
 func newLone(ctx context.Context, faults []fault.Fault, cells ...robustness.Cell) *lone {
 	GinkgoHelper()
 	l := &lone{begin: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
@@ -166,6 +178,21 @@ var _ = Describe("Cells that are alone", func() {
 		Expect(result.Cells[0].Proofs).To(Equal([]string{"it is cut"}))
 	})
 
+	It("should take over what a fault has hit while it was in force, once", func(ctx SpecContext) {
+		witnessed := &witnessedFault{testFault: *cut}
+		witnessed.proof, witnessed.hit = "", "it has hit"
+		l := newLone(ctx, []fault.Fault{witnessed}, cell("cut", 1, fault.Boundary))
+		l.pass(ctx, 25, migrating(1, steps.ReasonPaused))
+		witnessed.healing = errors.New("not yet")
+		l.pass(ctx, 12, migrating(1, steps.ReasonStarted))
+		witnessed.healing = nil
+		l.pass(ctx, 30, migrating(1, steps.ReasonStarted))
+		result := l.recorded(70, 0, 0)
+		l.Judge(result, l.at(70))
+		Expect(result.Err()).NotTo(HaveOccurred())
+		Expect(result.Cells[0].Proofs).To(Equal([]string{"it has hit"}))
+	})
+
 	It("should strike at a reason of the step, and not before it has begun", func(ctx SpecContext) {
 		l := newLone(ctx, []fault.Fault{kill}, cell("kill", 6, fault.At(steps.ReasonWaitingForDNS)))
 		l.pass(ctx, 25, migrating(6, steps.ReasonPaused))
@@ -241,6 +268,12 @@ var _ = Describe("Cells that are alone", func() {
 		}, "watch 2 of the load delivered 2 events twice"),
 		Entry("with restarts of etcd that no fault has asked for", func(r *robustness.Result) {
 			r.Report.SourceEtcdRestarts = 1
-		}, "1 restarts of the source's etcd, which no fault has asked for"),
+		}, "1 etcd pods of the source restarted, 0 by what the faults do"),
+		Entry("with a write of the load that is lost", func(r *robustness.Result) {
+			r.Report.Probe.Details.AcknowledgedWritesLost = 1
+		}, "1 acknowledged writes of the load are lost"),
+		Entry("with an event of the load that is lost", func(r *robustness.Result) {
+			r.Report.Probe.WatchEventsLost = 2
+		}, "2 watch events of the load are lost"),
 	)
 })

@@ -43,8 +43,8 @@ type strike struct {
 	// was full. All are zero if the director was not asked for windows.
 	opened, over mark
 	closed       time.Time
-	// proofs are the effects of the fault that were seen.
-	proofs []string
+	// proofs are the effects that were seen as the fault struck, and seen those that were while it was in force.
+	proofs, seen []string
 	// passed says why the moment of the cell is not known to have lasted until the fault had struck; empty if it is.
 	passed string
 }
@@ -152,6 +152,7 @@ func (d *director) healOne(ctx context.Context, s *strike) {
 			d.log("%s was over before its time", s.cell)
 		}
 	}
+	d.witness(ctx, s)
 	if err := s.fault.Heal(ctx, d.targets); err != nil {
 		d.log("failed to heal %s: %v", s.cell, err)
 		return
@@ -161,6 +162,19 @@ func (d *director) healOne(ctx context.Context, s *strike) {
 	if s.fault.Course().Lasts > 0 {
 		d.log("healed %s after %s", s.cell, s.healed.Sub(s.injected).Round(time.Second))
 	}
+}
+
+// witness takes over what the fault has hit while it was in force. It is called again if the healing fails.
+func (d *director) witness(ctx context.Context, s *strike) {
+	witnessed, ok := s.fault.(fault.Witnessed)
+	if !ok || len(s.seen) > 0 {
+		return
+	}
+	d.targets.TakeProofs()
+	if err := witnessed.Witness(ctx, d.targets); err != nil {
+		d.log("failed to find out what %s has hit: %v", s.cell, err)
+	}
+	s.seen = d.targets.TakeProofs()
 }
 
 // finish heals everything that is still in force and takes the hold away, whatever has become of the migration. It may

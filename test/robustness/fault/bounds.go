@@ -6,6 +6,9 @@ package fault
 import (
 	"time"
 
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
@@ -35,32 +38,51 @@ func outage(stall time.Duration) Bounds {
 // of etcd, and new connections.
 const recovery = 10 * time.Second
 
-// bounds are those of the families of faults that clients may notice, on top of the time for which they last.
-var bounds = map[string]func(f Fault) Bounds{
+// bounds are those of the families of faults that clients may notice in a step, on top of the time for which they last.
+var bounds = map[string]func(f Fault, step steps.Step) Bounds{
 	// The members elect another leader.
-	familyEtcdKill: func(Fault) Bounds { return outage(recovery) },
+	familyEtcdKill: func(Fault, steps.Step) Bounds { return outage(recovery) },
 	// The other replicas serve. A request that was on its way to the pod may fail.
-	familyAPIServerDelete: func(Fault) Bounds { return Bounds{Stall: recording.MaxWriteGap, Failed: 25} },
+	familyAPIServerDelete: func(Fault, steps.Step) Bounds { return Bounds{Stall: recording.MaxWriteGap, Failed: 25} },
 	// The members take the other relays.
-	familyRelayKill: func(Fault) Bounds { return outage(recovery) },
-	// With six voters, no seed has a quorum by itself.
-	familyCut: func(f Fault) Bounds { return outage(f.Course().Lasts + recovery) },
+	familyRelayKill: func(Fault, steps.Step) Bounds { return outage(recovery) },
+	familyCut: func(f Fault, step steps.Step) Bounds {
+		return outage(min(f.Course().Lasts, cutStalls(step)) + recovery)
+	},
 	// An election more than without latency.
-	familyLatency: func(Fault) Bounds { return outage(recovery) },
+	familyLatency: func(Fault, steps.Step) Bounds { return outage(recovery) },
 	// All writes are refused.
-	familyQuota: func(f Fault) Bounds {
+	familyQuota: func(f Fault, _ steps.Step) Bounds {
 		return Bounds{Stall: f.Course().Lasts + recovery, Failed: quotaFailures}
 	},
+}
+
+// cutStalls is how long at most a cut keeps writes from being acknowledged if it begins in the step, however long it
+// lasts. The longest of cuts of ten minutes on record are 12.6, 27.6, 31.1 and 149.5 s.
+func cutStalls(step steps.Step) time.Duration {
+	switch i := steps.Index(step.Condition); {
+	case i < steps.Index(gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords):
+		// The source alone has a quorum. It elects a leader if the cut took it away.
+		return 10 * time.Second
+	case i == steps.Index(gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords):
+		// The same, but clients that look the name up again get to the destination.
+		return 30 * time.Second
+	case i == steps.Index(gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete):
+		// With six voters no seed has a quorum by itself.
+		return 40 * time.Second
+	}
+	// The destination alone has a quorum; who is connected to the source still has to leave it.
+	return 150 * time.Second
 }
 
 // quotaFailures is how many writes are refused while the quota is full: they fail at once, so there are more of them
 // than in an outage. 497 is the most on record.
 const quotaFailures = 700
 
-// BoundsOf returns what the fault may cost.
-func BoundsOf(f Fault) Bounds {
+// BoundsOf returns what the fault may cost that strikes in the step.
+func BoundsOf(f Fault, step steps.Step) Bounds {
 	if of, noticed := bounds[f.Family()]; noticed {
-		return of(f)
+		return of(f, step)
 	}
 	return unnoticed
 }

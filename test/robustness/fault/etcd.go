@@ -60,6 +60,13 @@ func (f *etcdKill) Inject(ctx context.Context, targets *Targets) error {
 	})
 }
 
+func (f *etcdKill) sourceEtcdRestarts() int {
+	if f.role == steps.Source {
+		return 1
+	}
+	return 0
+}
+
 // etcdPods returns the running pods of etcd-main.
 func etcdPods(ctx context.Context, seed Seed, namespace string) ([]corev1.Pod, error) {
 	s, err := seed.Kube.AppsV1().StatefulSets(namespace).Get(ctx, v1beta1constants.ETCDMain, metav1.GetOptions{})

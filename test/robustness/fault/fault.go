@@ -51,6 +51,15 @@ type Fleeting interface {
 	InForce(ctx context.Context, targets *Targets) (bool, error)
 }
 
+// Witnessed is a fault whose effect can only be seen while it is in force, because it waits for something that it can
+// hit.
+type Witnessed interface {
+	Fault
+	// Witness notes what the fault has hit since Inject, as proofs (Targets.Prove). It is called before the fault is
+	// healed.
+	Witness(ctx context.Context, targets *Targets) error
+}
+
 // MemberLoss is a fault after which members of etcd have lost their data, and are replaced by others of their names.
 type MemberLoss interface {
 	Fault

@@ -132,6 +132,7 @@ var _ = Describe("Faults", func() {
 		Entry(nil, "agent-kill-both", "source livecpm-agent-1 agent", "destination livecpm-agent-1 agent"),
 		Entry(nil, "etcd-kill-source", "source etcd-main-1 etcd"),
 		Entry(nil, "etcd-kill-destination", "destination etcd-main-1 etcd"),
+		Entry(nil, "relay-kill-source", "source livecpm-relay-0 relay"),
 	)
 
 	It("should replace the pods of killed agents", func(ctx SpecContext) {

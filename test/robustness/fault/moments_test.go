@@ -18,6 +18,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/robustness/fault"
+	"github.com/livecpm/livecpm/test/standins/loadbalancer"
 )
 
 // without are the reasons that are no moments of a migration, and why.
@@ -138,19 +139,34 @@ var _ = Describe("Moments", func() {
 })
 
 var _ = Describe("Bounds", func() {
-	DescribeTable("should be", func(name string, stall time.Duration, failed int) {
+	DescribeTable("should be", func(name string, step int, stall time.Duration, failed int) {
 		f, ok := fault.Get(name)
 		Expect(ok).To(BeTrue())
-		Expect(fault.BoundsOf(f)).To(Equal(fault.Bounds{Stall: stall, Failed: failed}))
+		Expect(fault.BoundsOf(f, steps.Table()[step-1])).To(Equal(fault.Bounds{Stall: stall, Failed: failed}))
 	},
-		Entry(nil, "agent-kill-both", 5*time.Second, 0),
-		Entry(nil, "gardenlet-restart-source", 5*time.Second, 0),
-		Entry(nil, "garden-stop-60s", 5*time.Second, 0),
-		Entry(nil, "etcd-kill-source", 10*time.Second, 100),
-		Entry(nil, "apiserver-delete-source", 5*time.Second, 25),
-		Entry(nil, "cut-5s", 15*time.Second, 150),
-		Entry(nil, "cut-60s", 70*time.Second, 700),
-		Entry(nil, "quota-full-30s", 40*time.Second, 700),
+		Entry(nil, "agent-kill-both", 1, 5*time.Second, 0),
+		Entry(nil, "gardenlet-restart-source", 1, 5*time.Second, 0),
+		Entry(nil, "garden-stop-60s", 6, 5*time.Second, 0),
+		Entry(nil, "etcd-kill-source", 6, 10*time.Second, 100),
+		Entry(nil, "apiserver-delete-source", 1, 5*time.Second, 25),
+		Entry(nil, "cut-5s", 6, 15*time.Second, 150),
+		Entry("a short cut before DNS moves", "cut-5s", 3, 15*time.Second, 150),
+		Entry("a long cut before DNS moves", "cut-10m", 4, 20*time.Second, 200),
+		Entry("a long cut while DNS moves", "cut-10m", 5, 40*time.Second, 400),
+		Entry("a cut with six voters", "cut-60s", 6, 50*time.Second, 500),
+		Entry("a cut when the source has no members", "cut-60s", 7, 70*time.Second, 700),
+		Entry("a long one then", "cut-10m", 7, 160*time.Second, 1600),
+		Entry(nil, "quota-full-30s", 1, 40*time.Second, 700),
+	)
+
+	DescribeTable("should permit restarts of the source's etcd", func(name string, restarts int) {
+		f, ok := fault.Get(name)
+		Expect(ok).To(BeTrue())
+		Expect(fault.SourceEtcdRestarts(f)).To(Equal(restarts))
+	},
+		Entry(nil, "etcd-kill-source", 1),
+		Entry(nil, "etcd-kill-destination", 0),
+		Entry(nil, "apiserver-delete-source", 0),
 	)
 })
 
@@ -160,6 +176,10 @@ var _ = Describe("Proof", func() {
 			targets := newFakes()
 			Expect(targets.TakeProofs()).To(BeEmpty())
 			Expect(f.Inject(ctx, &targets.Targets)).To(Succeed(), f.Name())
+			if witnessed, ok := f.(fault.Witnessed); ok {
+				targets.disturbed = loadbalancer.Disturbed{Dropped: 3, Delayed: 4, Reset: 5}
+				Expect(witnessed.Witness(ctx, &targets.Targets)).To(Succeed(), f.Name())
+			}
 			Expect(targets.TakeProofs()).NotTo(BeEmpty(), f.Name())
 			Expect(targets.TakeProofs()).To(BeEmpty(), f.Name())
 		}
@@ -175,6 +195,25 @@ var _ = Describe("Proof", func() {
 		Entry("of a kill", "etcd-kill-source", "it was not seen that the processes of container etcd"),
 		Entry("of a stop", "garden-stop-60s", "it was not seen that gardener-apiserver stands still"),
 	)
+
+	It("should be what the traffic has met since it was disturbed, and nothing else", func(ctx SpecContext) {
+		targets := newFakes()
+		targets.disturbed = loadbalancer.Disturbed{Dropped: 7, Delayed: 7}
+		cut, _ := fault.Get("cut-5s")
+		Expect(cut.Inject(ctx, &targets.Targets)).To(Succeed())
+		witnessed := cut.(fault.Witnessed)
+		Expect(witnessed.Witness(ctx, &targets.Targets)).To(Succeed())
+		Expect(targets.TakeProofs()).To(BeEmpty(), "nothing was there to be cut")
+		targets.disturbed.Delayed = 9
+		Expect(witnessed.Witness(ctx, &targets.Targets)).To(Succeed())
+		Expect(targets.TakeProofs()).To(BeEmpty(), "a cut delays nothing")
+		targets.disturbed.Dropped = 9
+		Expect(witnessed.Witness(ctx, &targets.Targets)).To(Succeed())
+		Expect(targets.TakeProofs()).To(Equal([]string{
+			"the load balancer of seed-a dropped 2 packets of the relays",
+			"the load balancer of seed-b dropped 2 packets of the relays",
+		}))
+	})
 
 	It("should need no targets to take nothing", func() {
 		var targets *fault.Targets

@@ -14,7 +14,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
-// relayKill deletes the relay pod of the first member, without leaving it any time. The pod that follows it has another
+// relayKill kills the relay of the first member and deletes its pod, without leaving it any time. The pod that follows it has another
 // address, which everybody who was connected has to learn.
 type relayKill struct {
 	fault
@@ -22,7 +22,11 @@ type relayKill struct {
 	role steps.Role
 }
 
-const familyRelayKill = "relay-kill"
+const (
+	familyRelayKill = "relay-kill"
+
+	relayContainer = "relay"
+)
 
 func relayKills() []Fault {
 	const family = familyRelayKill
@@ -50,6 +54,10 @@ func relayKills() []Fault {
 func (f *relayKill) Inject(ctx context.Context, targets *Targets) error {
 	return targets.on([]steps.Role{f.role}, func(seed Seed) error {
 		first := types.NamespacedName{Namespace: targets.Namespace, Name: exposure.Name + "-0"}
+		// A deletion alone would be proven by an object that is gone, while the relay still ends in good order.
+		if err := targets.killContainer(ctx, seed, first, relayContainer); err != nil {
+			return err
+		}
 		return targets.deletePod(ctx, seed, first, ptr.To[int64](0))
 	})
 }

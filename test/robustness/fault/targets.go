@@ -68,11 +68,13 @@ type Member interface {
 // LoadBalancer makes the traffic into a seed faulty. The seed of a fault is that of the load balancer.
 type LoadBalancer interface {
 	Add(ctx context.Context, fault loadbalancer.Fault) error
-	// Lift ends the faults with the same latency and the same cut, whatever connections they are for, and no
-	// others. Without both it ends all.
+	// Lift ends the faults with the same latency, cut and loss, whatever connections and whichever direction they are
+	// for, and no others. Without all three it ends all.
 	Lift(ctx context.Context, fault loadbalancer.Fault) error
 	// InForce reports whether a fault is among those of the load balancer.
 	InForce(ctx context.Context, fault loadbalancer.Fault) (bool, error)
+	// Disturbed sums up what faults have done so far to connections whose server name matches the pattern.
+	Disturbed(ctx context.Context, sni string) (loadbalancer.Disturbed, error)
 }
 
 // sides are the roles that a family of faults has a member for.

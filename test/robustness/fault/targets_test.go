@@ -47,6 +47,8 @@ type fakes struct {
 	signals    []string
 	etcd       *etcd
 	traffic    map[string][]string
+	// disturbed is what each load balancer has counted.
+	disturbed loadbalancer.Disturbed
 	// deaf makes processes continue whatever signal they get.
 	deaf bool
 	// lastPID is the id of the process that was made last.
@@ -115,6 +117,10 @@ func (l loadBalancerOf) Lift(_ context.Context, change loadbalancer.Fault) error
 func (l loadBalancerOf) InForce(_ context.Context, change loadbalancer.Fault) (bool, error) {
 	return slices.Contains(l.fakes.traffic[l.seed],
 		fmt.Sprintf("%s latency=%s cut=%s", change.SNI, change.Latency.Duration, change.Cut)), nil
+}
+
+func (l loadBalancerOf) Disturbed(context.Context, string) (loadbalancer.Disturbed, error) {
+	return l.fakes.disturbed, nil
 }
 
 // obey does what a process does with a signal.

@@ -23,9 +23,12 @@ var gardenwards = map[string]bool{familyGardenStop: true, familyVersionSkew: tru
 // HidesGarden reports whether nobody can read or write a Shoot while the fault is in force.
 func HidesGarden(f Fault) bool { return f.Family() == familyGardenStop }
 
-// RestartsSourceEtcd reports whether the fault ends processes of etcd in the source.
-func RestartsSourceEtcd(f Fault) bool {
-	return f.Name() == familyEtcdKill+"-source" || f.Family() == familyNodeDrain || f.Family() == familyNodeLoss
+// SourceEtcdRestarts returns how many etcd pods of the source may restart because of the fault.
+func SourceEtcdRestarts(f Fault) int {
+	if restarting, ok := f.(interface{ sourceEtcdRestarts() int }); ok {
+		return restarting.sourceEtcdRestarts()
+	}
+	return 0
 }
 
 // changesVersion are the families of faults that change which version a Seed reports. One ends the other.

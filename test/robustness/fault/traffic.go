@@ -12,7 +12,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,6 +37,9 @@ type traffic struct {
 
 	latency time.Duration
 	cut     loadbalancer.Cut
+
+	// before is what had been disturbed at each load balancer when the fault was injected.
+	before map[string]loadbalancer.Disturbed
 }
 
 // trafficSpan is when members in both seeds talk to each other, or are about to.
@@ -78,22 +83,48 @@ func latencies() []Fault {
 	return faults
 }
 
-// Inject implements Fault.
+// Inject implements Fault. Whether it hits anything shows later, see Witness.
 func (f *traffic) Inject(ctx context.Context, targets *Targets) error {
 	change := f.change()
 	change.SNI = RelayNames(targets.Namespace)
 	targets.Log("traffic between the seeds: %s", f.Name())
+	f.before = map[string]loadbalancer.Disturbed{}
 	return targets.on(sides, func(seed Seed) error {
 		balancer := targets.LoadBalancer(seed)
+		var err error
+		if f.before[seed.Name], err = balancer.Disturbed(ctx, change.SNI); err != nil {
+			return err
+		}
 		if err := balancer.Add(ctx, change); err != nil {
 			return err
 		}
-		if err := eventually(ctx, "the load balancer has the fault in force", func(ctx context.Context) (bool, error) {
+		return eventually(ctx, "the load balancer has the fault in force", func(ctx context.Context) (bool, error) {
 			return balancer.InForce(ctx, change)
-		}); err != nil {
+		})
+	})
+}
+
+// Witness implements Witnessed: what the load balancers dropped, delayed and reset while the fault was in force.
+func (f *traffic) Witness(ctx context.Context, targets *Targets) error {
+	return targets.on(sides, func(seed Seed) error {
+		now, err := targets.LoadBalancer(seed).Disturbed(ctx, RelayNames(targets.Namespace))
+		if err != nil {
 			return err
 		}
-		targets.Prove("the load balancer of %s has %s in force", seed.Name, f.Name())
+		before := f.before[seed.Name]
+		for _, met := range []struct {
+			what  string
+			count uint64
+			mine  bool
+		}{
+			{"dropped %d packets", now.Dropped - before.Dropped, f.cut == loadbalancer.CutFreeze},
+			{"delayed %d deliveries", now.Delayed - before.Delayed, f.latency > 0},
+			{"reset %d connections", now.Reset - before.Reset, f.cut == loadbalancer.CutReset},
+		} {
+			if met.mine && met.count > 0 {
+				targets.Prove("the load balancer of %s "+met.what+" of the relays", seed.Name, met.count)
+			}
+		}
 		return nil
 	})
 }
@@ -133,7 +164,7 @@ func (a admin) Add(ctx context.Context, change loadbalancer.Fault) error {
 	if err != nil {
 		return fmt.Errorf("failed to encode fault of the load balancer: %w", err)
 	}
-	return a.request(ctx, http.MethodPost, nil, body)
+	return a.change(ctx, http.MethodPost, nil, body)
 }
 
 func (a admin) Lift(ctx context.Context, change loadbalancer.Fault) error {
@@ -144,11 +175,38 @@ func (a admin) Lift(ctx context.Context, change loadbalancer.Fault) error {
 	if change.Cut != "" {
 		query.Set("cut", string(change.Cut))
 	}
-	return a.request(ctx, http.MethodDelete, query, nil)
+	if change.Loss != 0 {
+		query.Set("loss", strconv.Itoa(change.Loss))
+	}
+	return a.change(ctx, http.MethodDelete, query, nil)
+}
+
+func (a admin) Disturbed(ctx context.Context, sni string) (loadbalancer.Disturbed, error) {
+	var sum loadbalancer.Disturbed
+	answer, err := a.get(ctx, "/status")
+	if err != nil {
+		return sum, err
+	}
+	var statuses []loadbalancer.Status
+	if err := json.Unmarshal(answer, &statuses); err != nil {
+		return sum, fmt.Errorf("failed to decode the status of the load balancer of %s: %w", a.seed, err)
+	}
+	for _, status := range statuses {
+		for _, disturbed := range status.Disturbed {
+			if matches, err := path.Match(strings.ToLower(sni), disturbed.ServerName); err != nil || !matches ||
+				status.Seed != a.seed {
+				continue
+			}
+			sum.Dropped += disturbed.Dropped
+			sum.Delayed += disturbed.Delayed
+			sum.Reset += disturbed.Reset
+		}
+	}
+	return sum, nil
 }
 
 func (a admin) InForce(ctx context.Context, change loadbalancer.Fault) (bool, error) {
-	answer, err := a.ask(ctx, http.MethodGet, nil, nil)
+	answer, err := a.get(ctx, pathFaults)
 	if err != nil {
 		return false, err
 	}
@@ -157,7 +215,7 @@ func (a admin) InForce(ctx context.Context, change loadbalancer.Fault) (bool, er
 		return false, fmt.Errorf("failed to decode the faults of the load balancer of %s: %w", a.seed, err)
 	}
 	return slices.ContainsFunc(faults, func(f loadbalancer.Fault) bool {
-		return f.SNI == change.SNI && f.Cut == change.Cut && f.Latency == change.Latency &&
+		return f.Direction == change.Direction && f.Loss == change.Loss && f.SNI == change.SNI && f.Cut == change.Cut && f.Latency == change.Latency &&
 			(len(f.To) == 0 || slices.Contains(f.To, a.seed))
 	}), nil
 }
@@ -165,36 +223,42 @@ func (a admin) InForce(ctx context.Context, change loadbalancer.Fault) (bool, er
 // adminClient goes to the landscape directly, whatever proxy the environment names.
 var adminClient = &http.Client{Timeout: seedTimeout, Transport: &http.Transport{}}
 
-func (a admin) request(ctx context.Context, method string, query url.Values, body []byte) error {
-	_, err := a.ask(ctx, method, query, body)
-	return err
+// pathFaults is where the admin port takes faults.
+const pathFaults = "/faults"
+
+func (a admin) get(ctx context.Context, path string) ([]byte, error) {
+	answer, err := a.ask(ctx, http.MethodGet, &url.URL{Path: path}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read %s of the load balancer of %s: %w", path, a.seed, err)
+	}
+	return answer, nil
+}
+
+func (a admin) change(ctx context.Context, method string, query url.Values, body []byte) error {
+	if _, err := a.ask(ctx, method, &url.URL{Path: pathFaults, RawQuery: query.Encode()}, body); err != nil {
+		return fmt.Errorf("failed to change the faults of the load balancer of %s: %w", a.seed, err)
+	}
+	return nil
 }
 
 // ask returns the answer of the admin port.
-func (a admin) ask(ctx context.Context, method string, query url.Values, body []byte) ([]byte, error) {
-	failed := func(err error) ([]byte, error) {
-		verb := "change"
-		if method == http.MethodGet {
-			verb = "read"
-		}
-		return nil, fmt.Errorf("failed to %s the faults of the load balancer of %s: %w", verb, a.seed, err)
-	}
-	target := url.URL{Scheme: "http", Host: a.address, Path: "/faults", RawQuery: query.Encode()}
+func (a admin) ask(ctx context.Context, method string, target *url.URL, body []byte) ([]byte, error) {
+	target.Scheme, target.Host = "http", a.address
 	request, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
 	if err != nil {
-		return failed(err)
+		return nil, err
 	}
 	response, err := adminClient.Do(request)
 	if err != nil {
-		return failed(err)
+		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	answer, err := io.ReadAll(response.Body)
 	if err != nil {
-		return failed(err)
+		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		return failed(fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(answer))))
+		return nil, fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(answer)))
 	}
 	return answer, nil
 }
