@@ -41,19 +41,37 @@ func agentKills() []Fault {
 
 // Inject implements Fault.
 func (f *agentKill) Inject(ctx context.Context, targets *Targets) error {
-	return targets.on(f.roles, func(seed Seed) error {
-		lease, err := seed.Kube.CoordinationV1().Leases(gardenNamespace).Get(ctx, agentLease, metav1.GetOptions{})
-		if err != nil {
-			return fmt.Errorf("failed to get the lease of the agent: %w", err)
-		}
-		pod, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
-		if pod == "" {
-			return errors.New("no agent is the leader")
-		}
-		leader := types.NamespacedName{Namespace: gardenNamespace, Name: pod}
-		if err := targets.killContainer(ctx, seed, leader, agentContainer); err != nil {
+	leaders, err := leadingAgents(f.roles...)(ctx, targets)
+	if err != nil {
+		return err
+	}
+	for _, leader := range leaders {
+		if err := targets.killContainer(ctx, leader); err != nil {
 			return err
 		}
-		return targets.deletePod(ctx, seed, leader, ptr.To[int64](0))
-	})
+		if err := targets.deletePod(ctx, leader.seed, leader.pod, ptr.To[int64](0)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leadingAgents chooses the agents that lead.
+func leadingAgents(roles ...steps.Role) chooser {
+	return func(ctx context.Context, targets *Targets) (chosen []container, err error) {
+		err = targets.on(roles, func(seed Seed) error {
+			lease, err := seed.Kube.CoordinationV1().Leases(gardenNamespace).Get(ctx, agentLease, metav1.GetOptions{})
+			if err != nil {
+				return fmt.Errorf("failed to get the lease of the agent: %w", err)
+			}
+			pod, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
+			if pod == "" {
+				return errors.New("no agent is the leader")
+			}
+			chosen = append(chosen, container{seed: seed, name: agentContainer,
+				pod: types.NamespacedName{Namespace: gardenNamespace, Name: pod}})
+			return nil
+		})
+		return chosen, err
+	}
 }

@@ -46,6 +46,13 @@ var bounds = map[string]func(f Fault, step steps.Step) Bounds{
 	familyAPIServerDelete: func(Fault, steps.Step) Bounds { return Bounds{Stall: recording.MaxWriteGap, Failed: 25} },
 	// The members take the other relays.
 	familyRelayKill: func(Fault, steps.Step) Bounds { return outage(recovery) },
+	familyRelayStop: func(Fault, steps.Step) Bounds { return outage(recovery) },
+	// The other gateway serves. All that passed the one that is gone has to connect again.
+	familyGatewayKill: func(Fault, steps.Step) Bounds { return outage(recovery) },
+	// Nobody is told that what stands still is gone: who is connected to it waits for an answer until it continues.
+	familyEtcdStop:      standing,
+	familyAPIServerStop: standing,
+	familyGatewayStop:   standing,
 	familyCut: func(f Fault, step steps.Step) Bounds {
 		return outage(min(f.Course().Lasts, cutStalls(step)) + recovery)
 	},
@@ -56,6 +63,8 @@ var bounds = map[string]func(f Fault, step steps.Step) Bounds{
 		return Bounds{Stall: f.Course().Lasts + recovery, Failed: quotaFailures}
 	},
 }
+
+func standing(f Fault, _ steps.Step) Bounds { return outage(f.Course().Lasts + recovery) }
 
 // cutStalls is how long at most a cut keeps writes from being acknowledged if it begins in the step, however long it
 // lasts. The longest of cuts of ten minutes on record are 12.6, 27.6, 31.1 and 149.5 s.

@@ -51,12 +51,12 @@ func etcdKills() []Fault {
 // Inject implements Fault.
 func (f *etcdKill) Inject(ctx context.Context, targets *Targets) error {
 	return targets.on([]steps.Role{f.role}, func(seed Seed) error {
-		pods, err := etcdPods(ctx, seed, targets.Namespace)
+		pods, err := etcdPods(ctx, seed, targets.Namespace, v1beta1constants.ETCDMain)
 		if err != nil {
 			return err
 		}
 		leader := types.NamespacedName{Namespace: targets.Namespace, Name: targets.leaderAmong(ctx, seed, pods)}
-		return targets.killContainer(ctx, seed, leader, etcdContainer)
+		return targets.killContainer(ctx, container{seed: seed, pod: leader, name: etcdContainer})
 	})
 }
 
@@ -67,11 +67,11 @@ func (f *etcdKill) sourceEtcdRestarts() int {
 	return 0
 }
 
-// etcdPods returns the running pods of etcd-main.
-func etcdPods(ctx context.Context, seed Seed, namespace string) ([]corev1.Pod, error) {
-	s, err := seed.Kube.AppsV1().StatefulSets(namespace).Get(ctx, v1beta1constants.ETCDMain, metav1.GetOptions{})
+// etcdPods returns the running pods of an etcd.
+func etcdPods(ctx context.Context, seed Seed, namespace, etcd string) ([]corev1.Pod, error) {
+	s, err := seed.Kube.AppsV1().StatefulSets(namespace).Get(ctx, etcd, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("failed to get StatefulSet %s/%s: %w", namespace, v1beta1constants.ETCDMain, err)
+		return nil, fmt.Errorf("failed to get StatefulSet %s/%s: %w", namespace, etcd, err)
 	}
 	return runningPods(ctx, seed, namespace, metav1.FormatLabelSelector(s.Spec.Selector))
 }
@@ -105,7 +105,7 @@ func (t *Targets) anyMember(ctx context.Context, do func(member Member, id uint6
 		if !ok {
 			continue
 		}
-		pods, listErr := etcdPods(ctx, seed, t.Namespace)
+		pods, listErr := etcdPods(ctx, seed, t.Namespace, v1beta1constants.ETCDMain)
 		if listErr != nil {
 			continue
 		}
@@ -131,7 +131,7 @@ func (t *Targets) onMember(ctx context.Context, seed Seed, pod string, do func(m
 	return do(member, id)
 }
 
-// ConnectEtcd is how faults connect to a shoot's etcd-main in the landscape.
+// ConnectEtcd is how faults connect to a shoot's etcds in the landscape.
 func ConnectEtcd(
 	landscape *config.Config, namespace string,
 ) func(ctx context.Context, seed Seed, pod string) (Member, error) {
@@ -141,7 +141,7 @@ func ConnectEtcd(
 		if err != nil {
 			return nil, err
 		}
-		client, err := cluster.Etcd(ctx, driver.EtcdPod{Namespace: namespace, Role: driver.RoleMain, Name: pod})
+		client, err := cluster.Etcd(ctx, driver.EtcdPod{Namespace: namespace, Role: roleOf(pod), Name: pod})
 		if err != nil {
 			return nil, err
 		}

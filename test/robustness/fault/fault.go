@@ -134,7 +134,8 @@ func All() []Fault {
 	var all []Fault
 	for _, kind := range [][]Fault{
 		agentKills(), etcdKills(), kubeAPIServerDeletions(), relayKills(), cuts(), latencies(), gardenStops(),
-		gardenletRestarts(), druidRestarts(), fullQuotas(), versionSkews(),
+		gardenletRestarts(), druidRestarts(), fullQuotas(), versionSkews(), etcdMemberKills(), stops(), gatewayKills(),
+		controllerManagerKills(),
 	} {
 		all = append(all, kind...)
 	}

@@ -5,11 +5,16 @@ package fault_test
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -24,7 +29,8 @@ var _ = Describe("All", func() {
 		}
 		Expect(slices.Compact(families)).To(Equal([]string{
 			"agent-kill", "etcd-kill", "apiserver-delete", "relay-kill", "cut", "rtt", "garden-stop",
-			"gardenlet-restart", "druid-restart", "quota-full", "version-skew",
+			"gardenlet-restart", "druid-restart", "quota-full", "version-skew", "etcd-kill", "etcd-stop", "agent-stop",
+			"relay-stop", "apiserver-stop", "gateway-stop", "gateway-kill", "kube-controller-manager-kill",
 		}))
 	})
 
@@ -88,6 +94,11 @@ var _ = Describe("All", func() {
 		Entry(nil, "node-drain-joint-destination", "....bibibi......"),
 		Entry(nil, "node-drain-joint-both", "....bibibi......"),
 		Entry(nil, "version-skew-destination", "bibibibibibibibi"),
+		Entry(nil, "etcd-stop-events-leader", "bibibibibibibibi"),
+		Entry(nil, "etcd-stop-main-two", "....bibibib....."),
+		Entry(nil, "etcd-kill-main-two", "....bibibib....."),
+		Entry(nil, "apiserver-stop-destination", "........bibibibi"),
+		Entry(nil, "kube-controller-manager-kill-source", "bibibibibibib..."),
 	)
 
 	DescribeTable("should last", func(name string, expected fault.Course) {
@@ -133,7 +144,75 @@ var _ = Describe("Faults", func() {
 		Entry(nil, "etcd-kill-source", "source etcd-main-1 etcd"),
 		Entry(nil, "etcd-kill-destination", "destination etcd-main-1 etcd"),
 		Entry(nil, "relay-kill-source", "source livecpm-relay-0 relay"),
+		Entry(nil, "etcd-kill-main-leader", "source etcd-main-1 etcd"),
+		Entry(nil, "etcd-kill-main-follower", "source etcd-main-0 etcd"),
+		Entry(nil, "etcd-kill-events-leader", "source etcd-events-1 etcd"),
+		Entry(nil, "etcd-kill-events-follower", "source etcd-events-0 etcd"),
+		Entry(nil, "etcd-kill-main-two", "source etcd-main-1 etcd", "source etcd-main-0 etcd"),
+		Entry(nil, "gateway-kill-destination", "destination istio-ingressgateway-0 istio-proxy"),
+		Entry(nil, "kube-controller-manager-kill-source", "source kube-controller-manager-0 kube-controller-manager"),
 	)
+
+	DescribeTable("should stop containers and let them continue, also without memory",
+		func(ctx SpecContext, name string, stopped ...string) {
+			f, _ := fault.Get(name)
+			Expect(f.Inject(ctx, &targets.Targets)).To(Succeed())
+			Expect(targets.signalled("SIGSTOP")).To(ConsistOf(stopped))
+			Expect(f.(fault.Fleeting).InForce(ctx, &targets.Targets)).To(BeTrue())
+			Expect(heal(ctx, name)).To(Succeed(), "another fault of the name")
+			Expect(targets.signalled("SIGCONT")).To(ConsistOf(stopped))
+			Expect(f.(fault.Fleeting).InForce(ctx, &targets.Targets)).To(BeFalse())
+			Expect(heal(ctx, name)).To(Succeed())
+			Expect(targets.signals).To(HaveLen(2 * len(stopped)))
+		},
+		Entry(nil, "etcd-stop-main-leader", "source etcd-main-1 etcd"),
+		Entry(nil, "etcd-stop-main-follower", "source etcd-main-0 etcd"),
+		Entry(nil, "etcd-stop-events-leader", "source etcd-events-1 etcd"),
+		Entry(nil, "etcd-stop-events-follower", "source etcd-events-0 etcd"),
+		Entry(nil, "etcd-stop-main-two", "source etcd-main-1 etcd", "source etcd-main-0 etcd"),
+		Entry(nil, "agent-stop-destination", "destination livecpm-agent-1 agent"),
+		Entry(nil, "relay-stop-source", "source livecpm-relay-0 relay"),
+		Entry(nil, "apiserver-stop-destination", "destination kube-apiserver-0 kube-apiserver"),
+		Entry(nil, "gateway-stop-source", "source istio-ingressgateway-0 istio-proxy"),
+	)
+
+	It("should not take a container that a probe has ended for one that stands still", func(ctx SpecContext) {
+		f, _ := fault.Get("agent-stop-source")
+		Expect(f.Inject(ctx, &targets.Targets)).To(Succeed())
+		pid, _, _ := strings.Cut(targets.signals[0], " ")
+		Expect(os.RemoveAll(filepath.Join(targets.Proc, pid))).To(Succeed())
+		Expect(f.(fault.Fleeting).InForce(ctx, &targets.Targets)).To(BeFalse())
+	})
+
+	It("should let continue what was stopped in part", func(ctx SpecContext) {
+		obey, stops := targets.Signal, 0
+		targets.Signal = func(pid int, signal unix.Signal) error {
+			if stops++; stops == 2 {
+				return errors.New("refused")
+			}
+			return obey(pid, signal)
+		}
+		Expect(inject(ctx, "etcd-stop-main-two")).To(MatchError(ContainSubstring("refused")))
+		Expect(heal(ctx, "etcd-stop-main-two")).To(Succeed())
+		Expect(targets.signalled("SIGCONT")).To(Equal(targets.signalled("SIGSTOP")))
+		Expect(targets.signalled("SIGCONT")).To(HaveLen(1))
+	})
+
+	It("should look for a leader wherever one is, and take no other member for it", func(ctx SpecContext) {
+		targets.etcd.broken = []string{"etcd-main-1"}
+		Expect(inject(ctx, "etcd-stop-main-leader")).To(MatchError("the leader of etcd-main does not show"))
+		Expect(targets.signals).To(BeEmpty())
+	})
+
+	It("should take two members only if a quorum is left", func(ctx SpecContext) {
+		// Four answer.
+		targets.etcd.voters = 1
+		Expect(inject(ctx, "etcd-stop-main-two")).To(Succeed())
+		targets.etcd.voters = 2
+		for _, name := range []string{"etcd-stop-main-two", "etcd-kill-main-two"} {
+			Expect(inject(ctx, name)).To(MatchError("etcd-main cannot spare two members: 4 of 4 voters answer"))
+		}
+	})
 
 	It("should replace the pods of killed agents", func(ctx SpecContext) {
 		Expect(inject(ctx, "agent-kill-both")).To(Succeed())

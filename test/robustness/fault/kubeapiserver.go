@@ -22,16 +22,18 @@ type kubeAPIServerDeletion struct {
 
 const familyAPIServerDelete = "apiserver-delete"
 
+// kubeAPIServerSpans say from when to when each side has the shoot's kube-apiserver.
+var kubeAPIServerSpans = map[steps.Role]span{
+	steps.Source:      {begin, point{gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup, Boundary}},
+	steps.Destination: {point{gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords, Boundary}, end},
+}
+
 func kubeAPIServerDeletions() []Fault {
 	const family = familyAPIServerDelete
-	spans := map[steps.Role]span{
-		steps.Source:      {begin, point{gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup, Boundary}},
-		steps.Destination: {point{gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords, Boundary}, end},
-	}
 	faults := []Fault{}
 	for _, role := range sides {
 		faults = append(faults,
-			&kubeAPIServerDeletion{fault{name: family + "-" + string(role), family: family, span: spans[role]}, role})
+			&kubeAPIServerDeletion{fault{name: family + "-" + string(role), family: family, span: kubeAPIServerSpans[role]}, role})
 	}
 	return faults
 }

@@ -31,6 +31,22 @@ func (m *member) Status(ctx context.Context) (id, leader uint64, err error) {
 	return response.Header.GetMemberId(), response.Leader, nil
 }
 
+func (m *member) Voters(ctx context.Context) ([]uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+	defer cancel()
+	list, err := m.client.MemberList(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("failed to list the members of etcd through pod %s: %w", m.pod, err)
+	}
+	var ids []uint64
+	for _, member := range list.Members {
+		if !member.IsLearner {
+			ids = append(ids, member.ID)
+		}
+	}
+	return ids, nil
+}
+
 // RaiseNoSpace asks for the alarm that a member raises when its database has reached its quota. etcd's client has no
 // call for that, its API has.
 func (m *member) RaiseNoSpace(ctx context.Context, id uint64) error {

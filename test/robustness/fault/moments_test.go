@@ -157,6 +157,10 @@ var _ = Describe("Bounds", func() {
 		Entry("a cut when the source has no members", "cut-60s", 7, 70*time.Second, 700),
 		Entry("a long one then", "cut-10m", 7, 160*time.Second, 1600),
 		Entry(nil, "quota-full-30s", 1, 40*time.Second, 700),
+		Entry(nil, "agent-stop-source", 1, 5*time.Second, 0),
+		Entry(nil, "etcd-stop-main-leader", 1, 40*time.Second, 400),
+		Entry(nil, "etcd-kill-main-two", 4, 10*time.Second, 100),
+		Entry(nil, "gateway-kill-source", 4, 10*time.Second, 100),
 	)
 
 	DescribeTable("should permit restarts of the source's etcd", func(name string, restarts int) {
@@ -166,6 +170,9 @@ var _ = Describe("Bounds", func() {
 	},
 		Entry(nil, "etcd-kill-source", 1),
 		Entry(nil, "etcd-kill-destination", 0),
+		Entry(nil, "etcd-kill-main-two", 2),
+		Entry(nil, "etcd-stop-events-follower", 1),
+		Entry(nil, "agent-stop-source", 0),
 		Entry(nil, "apiserver-delete-source", 0),
 	)
 })
@@ -192,6 +199,7 @@ var _ = Describe("Proof", func() {
 		Expect(f.Inject(ctx, &targets.Targets)).To(MatchError(ContainSubstring(problem)))
 		Expect(targets.TakeProofs()).To(BeEmpty())
 	},
+		Entry("of a container that is stopped", "etcd-stop-main-leader", "it was not seen that container etcd of pod"),
 		Entry("of a kill", "etcd-kill-source", "it was not seen that the processes of container etcd"),
 		Entry("of a stop", "garden-stop-60s", "it was not seen that gardener-apiserver stands still"),
 	)

@@ -61,31 +61,52 @@ func (t *Targets) deletePod(ctx context.Context, seed Seed, pod types.Namespaced
 	return t.proveLeaving(ctx, seed, pod, before.UID)
 }
 
-// killContainer ends the processes of a container by SIGKILL, so that nothing of it can end in good order. A
-// deletion would not do: the kubelet sends SIGTERM first, whatever the grace period.
-func (t *Targets) killContainer(ctx context.Context, seed Seed, key types.NamespacedName, container string) error {
-	pod, err := seed.Kube.CoreV1().Pods(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+// container is a container of a pod in a seed.
+type container struct {
+	seed Seed
+	pod  types.NamespacedName
+	name string
+}
+
+// String returns the container in words.
+func (c container) String() string {
+	return fmt.Sprintf("container %s of pod %s in %s", c.name, c.pod, c.seed.Name)
+}
+
+// processesIn returns the processes of a container that runs.
+func (t *Targets) processesIn(ctx context.Context, c container) ([]int, error) {
+	pod, err := c.seed.Kube.CoreV1().Pods(c.pod.Namespace).Get(ctx, c.pod.Name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("failed to get pod %s: %w", key, err)
+		return nil, fmt.Errorf("failed to get pod %s: %w", c.pod, err)
 	}
-	id := containerID(pod, container)
+	id := containerID(pod, c.name)
 	if id == "" {
-		return fmt.Errorf("container %s of pod %s does not run", container, key)
+		return nil, fmt.Errorf("container %s of pod %s does not run", c.name, c.pod)
 	}
 	pids, err := processesOf(t.Proc, id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(pids) == 0 {
-		return fmt.Errorf("failed to find a process of container %s of pod %s on this machine", container, key)
+		return nil, fmt.Errorf("failed to find a process of container %s of pod %s on this machine", c.name, c.pod)
 	}
-	t.Log("killing container %s of pod %s in %s (processes %v)", container, key, seed.Name, pids)
+	return pids, nil
+}
+
+// killContainer ends the processes of a container by SIGKILL, so that nothing of it can end in good order. A
+// deletion would not do: the kubelet sends SIGTERM first, whatever the grace period.
+func (t *Targets) killContainer(ctx context.Context, c container) error {
+	pids, err := t.processesIn(ctx, c)
+	if err != nil {
+		return err
+	}
+	t.Log("killing %s (processes %v)", c, pids)
 	for _, pid := range pids {
 		if err := t.Signal(pid, unix.SIGKILL); err != nil {
-			return fmt.Errorf("failed to kill process %d of pod %s: %w", pid, key, err)
+			return fmt.Errorf("failed to kill process %d of %s: %w", pid, c, err)
 		}
 	}
-	return t.proveEnded(ctx, pids, fmt.Sprintf("container %s of pod %s in %s", container, key, seed.Name))
+	return t.proveEnded(ctx, pids, c.String())
 }
 
 func containerID(pod *corev1.Pod, container string) string {

@@ -5,6 +5,7 @@ package fault
 
 import (
 	"context"
+	"fmt"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,36 +29,56 @@ const (
 	relayContainer = "relay"
 )
 
+// relaySpans say from when to when each side has relays.
+var relaySpans = map[steps.Role]span{
+	// They stand after the first step, and go with what is left of the shoot.
+	steps.Source: {
+		point{gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined, Boundary},
+		point{gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup, Boundary},
+	},
+	// They stand when members join, and go before the etcds roll.
+	steps.Destination: {
+		point{gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined, Inside},
+		point{gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup, Inside},
+	},
+}
+
 func relayKills() []Fault {
 	const family = familyRelayKill
-	spans := map[steps.Role]span{
-		// It stands after the first step, and goes with what is left of the shoot.
-		steps.Source: {
-			point{gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined, Boundary},
-			point{gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup, Boundary},
-		},
-		// It stands when members join, and goes before the etcds roll.
-		steps.Destination: {
-			point{gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined, Inside},
-			point{gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup, Inside},
-		},
-	}
 	faults := []Fault{}
 	for _, role := range sides {
 		faults = append(faults,
-			&relayKill{fault{name: family + "-" + string(role), family: family, span: spans[role]}, role})
+			&relayKill{fault{name: family + "-" + string(role), family: family, span: relaySpans[role]}, role})
 	}
 	return faults
 }
 
 // Inject implements Fault.
 func (f *relayKill) Inject(ctx context.Context, targets *Targets) error {
-	return targets.on([]steps.Role{f.role}, func(seed Seed) error {
-		first := types.NamespacedName{Namespace: targets.Namespace, Name: exposure.Name + "-0"}
+	relays, err := firstRelay(f.role)(ctx, targets)
+	if err != nil {
+		return err
+	}
+	for _, relay := range relays {
 		// A deletion alone would be proven by an object that is gone, while the relay still ends in good order.
-		if err := targets.killContainer(ctx, seed, first, relayContainer); err != nil {
+		if err := targets.killContainer(ctx, relay); err != nil {
+			return fmt.Errorf("%s (%s): %w", relay.seed.Name, f.role, err)
+		}
+		if err := targets.deletePod(ctx, relay.seed, relay.pod, ptr.To[int64](0)); err != nil {
 			return err
 		}
-		return targets.deletePod(ctx, seed, first, ptr.To[int64](0))
-	})
+	}
+	return nil
+}
+
+// firstRelay chooses the relay of the first member.
+func firstRelay(role steps.Role) chooser {
+	return func(_ context.Context, targets *Targets) (chosen []container, err error) {
+		err = targets.on([]steps.Role{role}, func(seed Seed) error {
+			chosen = append(chosen, container{seed: seed, name: relayContainer,
+				pod: types.NamespacedName{Namespace: targets.Namespace, Name: exposure.Name + "-0"}})
+			return nil
+		})
+		return chosen, err
+	}
 }

@@ -29,7 +29,7 @@ type Targets struct {
 	Proc string
 	// Signal sends a signal to a process of the machine.
 	Signal func(pid int, signal unix.Signal) error
-	// Etcd connects to the member of the shoot's etcd-main that runs in the pod.
+	// Etcd connects to the member of one of the shoot's etcds that runs in the pod.
 	Etcd func(ctx context.Context, seed Seed, pod string) (Member, error)
 	// LoadBalancer speaks to the faults of the load balancer in front of a seed.
 	LoadBalancer func(seed Seed) LoadBalancer
@@ -57,6 +57,8 @@ type Processes interface {
 type Member interface {
 	// Status returns the ids of the member and of the leader that it follows.
 	Status(ctx context.Context) (member, leader uint64, err error)
+	// Voters returns the ids of the members that vote, as the member knows them.
+	Voters(ctx context.Context) ([]uint64, error)
 	// RaiseNoSpace makes the cluster believe that the member's quota is used up, Disarm lifts all alarms.
 	RaiseNoSpace(ctx context.Context, member uint64) error
 	// NoSpace reports whether the alarm is raised for any member.

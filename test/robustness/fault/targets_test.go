@@ -58,6 +58,8 @@ type fakes struct {
 // etcd is a cluster whose members are its pods.
 type etcd struct {
 	leader string
+	// voters are those beside the first two members.
+	voters int
 	broken []string
 	alarms []string
 	closed int
@@ -75,7 +77,19 @@ func (m member) Status(context.Context) (uint64, uint64, error) {
 	if slices.Contains(m.broken, m.pod) {
 		return 0, 0, errors.New("no answer")
 	}
+	if strings.HasPrefix(m.pod, "etcd-events-") {
+		return id(m.pod), id("etcd-events-1"), nil
+	}
 	return id(m.pod), id(m.leader), nil
+}
+
+func (m member) Voters(context.Context) ([]uint64, error) {
+	name := m.pod[:strings.LastIndexByte(m.pod, '-')]
+	ids := []uint64{id(name + "-0"), id(name + "-1")}
+	for i := range m.voters {
+		ids = append(ids, uint64(i))
+	}
+	return ids, nil
 }
 
 func (m member) RaiseNoSpace(_ context.Context, member uint64) error {
@@ -133,6 +147,8 @@ func (targets *fakes) obey(pid int, signal unix.Signal) error {
 		return os.RemoveAll(folder)
 	case signal == unix.SIGSTOP:
 		return write(filepath.Join(folder, "stat"), fmt.Sprintf("%d (a ) b) T 1", pid))
+	case signal == unix.SIGCONT:
+		return write(filepath.Join(folder, "stat"), fmt.Sprintf("%d (a ) b) S 1", pid))
 	}
 	return nil
 }
@@ -185,6 +201,9 @@ func newFakes() *fakes {
 		objects.add("garden", "gardenlet", &appsv1.Deployment{}, "gardenlet")
 		objects.add("garden", "etcd-druid", &appsv1.Deployment{}, "etcd-druid")
 		objects.add(shootNamespace, "kube-apiserver", &appsv1.Deployment{}, "kube-apiserver")
+		objects.add(shootNamespace, "kube-controller-manager", &appsv1.Deployment{}, "kube-controller-manager")
+		objects.add("istio-ingress", "istio-ingressgateway", &appsv1.Deployment{}, "istio-proxy")
+		objects.add(shootNamespace, "etcd-events", &appsv1.StatefulSet{}, "etcd", "backup-restore")
 		objects.add(shootNamespace, "etcd-main", &appsv1.StatefulSet{}, "etcd", "backup-restore")
 		objects.add(shootNamespace, "livecpm-relay", &appsv1.StatefulSet{}, "relay")
 		objects.all = append(objects.all, &coordinationv1.Lease{
@@ -246,7 +265,9 @@ func (o *objects) run(pod *corev1.Pod, container string) {
 		Name: container, ContainerID: "containerd://" + cgroup,
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 	})
-	o.fakes.containers[fmt.Sprintf("%d SIGKILL", pid)] = fmt.Sprintf("%s %s %s", o.role, pod.Name, container)
+	for _, signal := range []string{"SIGKILL", "SIGSTOP", "SIGCONT"} {
+		o.fakes.containers[fmt.Sprintf("%d %s", pid, signal)] = fmt.Sprintf("%s %s %s", o.role, pod.Name, container)
+	}
 	folder := filepath.Join(o.fakes.Proc, strconv.Itoa(pid))
 	Expect(os.MkdirAll(folder, 0o755)).To(Succeed())
 	Expect(os.WriteFile(filepath.Join(folder, "cgroup"),
@@ -270,11 +291,14 @@ func (targets *fakes) deleted(role steps.Role) []string {
 }
 
 // killed names the containers whose processes were killed.
-func (targets *fakes) killed() []string {
+func (targets *fakes) killed() []string { return targets.signalled("SIGKILL") }
+
+// signalled names the containers whose processes got the signal.
+func (targets *fakes) signalled(name string) []string {
 	names := []string{}
 	for _, signal := range targets.signals {
-		if name, ok := targets.containers[signal]; ok {
-			names = append(names, name)
+		if container, ok := targets.containers[signal]; ok && strings.HasSuffix(signal, name) {
+			names = append(names, container)
 		}
 	}
 	return names

@@ -11,7 +11,8 @@ const long = 5 * time.Minute
 // weakening are the families of faults that take members or the connections between them from etcd. Two of them at a
 // time may cost a quorum, and then say nothing about the migration. Latency and a full quota leave all members where
 // they are.
-var weakening = map[string]bool{familyEtcdKill: true, familyCut: true, familyNodeDrain: true, familyNodeLoss: true}
+var weakening = map[string]bool{familyEtcdKill: true, familyEtcdStop: true, familyCut: true, familyNodeDrain: true,
+	familyNodeLoss: true}
 
 // Long reports whether a fault is in force for so long that few of them are enough for a migration.
 func Long(f Fault) bool { return f.Course().Lasts >= long && !f.Course().ThroughStep }
