@@ -53,15 +53,22 @@ var bounds = map[string]func(f Fault, step steps.Step) Bounds{
 	familyEtcdStop:      standing,
 	familyAPIServerStop: standing,
 	familyGatewayStop:   standing,
-	familyCut: func(f Fault, step steps.Step) Bounds {
-		return outage(min(f.Course().Lasts, cutStalls(step)) + recovery)
-	},
+	familyCut:           cutOff,
+	familyOneWay:        cutOff,
+	familyReset:         cutOff,
+	familyLoss:          func(Fault, steps.Step) Bounds { return outage(recovery) },
+	// Who has to connect again finds no address until the server answers.
+	familyDNSStop: standing,
 	// An election more than without latency.
 	familyLatency: func(Fault, steps.Step) Bounds { return outage(recovery) },
 	// All writes are refused.
 	familyQuota: func(f Fault, _ steps.Step) Bounds {
 		return Bounds{Stall: f.Course().Lasts + recovery, Failed: quotaFailures}
 	},
+}
+
+func cutOff(f Fault, step steps.Step) Bounds {
+	return outage(min(f.Course().Lasts, cutStalls(step)) + recovery)
 }
 
 func standing(f Fault, _ steps.Step) Bounds { return outage(f.Course().Lasts + recovery) }

@@ -135,7 +135,7 @@ func All() []Fault {
 	for _, kind := range [][]Fault{
 		agentKills(), etcdKills(), kubeAPIServerDeletions(), relayKills(), cuts(), latencies(), gardenStops(),
 		gardenletRestarts(), druidRestarts(), fullQuotas(), versionSkews(), etcdMemberKills(), stops(), gatewayKills(),
-		controllerManagerKills(),
+		controllerManagerKills(), oneWayCuts(), resets(), losses(), gardenEtcdStops(), dnsStops(), allStops(),
 	} {
 		all = append(all, kind...)
 	}

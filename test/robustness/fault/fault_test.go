@@ -31,6 +31,7 @@ var _ = Describe("All", func() {
 			"agent-kill", "etcd-kill", "apiserver-delete", "relay-kill", "cut", "rtt", "garden-stop",
 			"gardenlet-restart", "druid-restart", "quota-full", "version-skew", "etcd-kill", "etcd-stop", "agent-stop",
 			"relay-stop", "apiserver-stop", "gateway-stop", "gateway-kill", "kube-controller-manager-kill",
+			"cut-oneway", "reset", "loss", "garden-etcd-stop", "dns-stop", "istiod-stop", "resource-manager-stop",
 		}))
 	})
 
@@ -174,6 +175,10 @@ var _ = Describe("Faults", func() {
 		Entry(nil, "relay-stop-source", "source livecpm-relay-0 relay"),
 		Entry(nil, "apiserver-stop-destination", "destination kube-apiserver-0 kube-apiserver"),
 		Entry(nil, "gateway-stop-source", "source istio-ingressgateway-0 istio-proxy"),
+		Entry(nil, "istiod-stop-source", "source istiod-0 discovery", "source istiod-1 discovery"),
+		Entry(nil, "resource-manager-stop-destination",
+			"destination gardener-resource-manager-0 gardener-resource-manager",
+			"destination gardener-resource-manager-1 gardener-resource-manager"),
 	)
 
 	It("should not take a container that a probe has ended for one that stands still", func(ctx SpecContext) {
@@ -250,6 +255,27 @@ var _ = Describe("Faults", func() {
 	},
 		Entry(nil, "cut-60s", "*--shoot--demo--live.* latency=0s cut=freeze"),
 		Entry(nil, "rtt-180ms", "*--shoot--demo--live.* latency=90ms cut="),
+		Entry(nil, "reset-5s", "*--shoot--demo--live.* latency=0s cut=reset"),
+		Entry(nil, "loss-10pct", "*--shoot--demo--live.* latency=0s cut= loss=10"),
+	)
+
+	It("should cut what one side sends, in connections of either side", func(ctx SpecContext) {
+		Expect(inject(ctx, "cut-oneway-source")).To(Succeed())
+		Expect(targets.traffic).To(Equal(map[string][]string{
+			"seed-a": {"*--shoot--demo--live.* latency=0s cut=freeze direction=downstream"},
+			"seed-b": {"*--shoot--demo--live.* latency=0s cut=freeze direction=upstream"},
+		}))
+		Expect(heal(ctx, "cut-oneway-source")).To(Succeed())
+		Expect(targets.traffic).To(HaveEach(BeEmpty()))
+	})
+
+	DescribeTable("should stop a daemon and let it continue", func(ctx SpecContext, name, pid string) {
+		Expect(inject(ctx, name)).To(Succeed())
+		Expect(heal(ctx, name)).To(Succeed())
+		Expect(targets.signals).To(Equal([]string{pid + " SIGSTOP", pid + " SIGCONT"}))
+	},
+		Entry(nil, "garden-etcd-stop-60s", "73"),
+		Entry(nil, "dns-stop-60s", "74"),
 	)
 
 	It("should leave latency in force when a cut is over", func(ctx SpecContext) {

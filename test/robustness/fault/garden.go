@@ -12,24 +12,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const familyGardenStop = "garden-stop"
+const (
+	familyGardenStop     = "garden-stop"
+	familyGardenEtcdStop = "garden-etcd-stop"
+	familyDNSStop        = "dns-stop"
+)
 
 // gardenServers are the landscape's daemons that serve the garden's API: gardener's own, and the kube-apiserver in
 // front of it.
 var gardenServers = []string{"gardener-apiserver", "garden-kube-apiserver"}
 
-// gardenStop stops the garden's API servers where they stand: requests get no answer, and connections stay open.
-type gardenStop struct{ fault }
+// daemonStop stops daemons of the landscape where they stand: requests get no answer, and connections stay open.
+type daemonStop struct {
+	fault
+
+	daemons []string
+}
 
 func gardenStops() []Fault {
-	return []Fault{&gardenStop{
-		fault{name: "garden-stop-60s", family: familyGardenStop, span: whole, course: Course{Lasts: time.Minute}},
+	return daemonStops(familyGardenStop, gardenServers...)
+}
+
+// gardenEtcdStops leave the garden's API servers without their etcd.
+func gardenEtcdStops() []Fault { return daemonStops(familyGardenEtcdStop, "garden-etcd") }
+
+// dnsStops leave everybody without the name server of the shoot's domain, who asks for names and who changes records.
+func dnsStops() []Fault { return daemonStops(familyDNSStop, "garden-dns") }
+
+func daemonStops(family string, daemons ...string) []Fault {
+	return []Fault{&daemonStop{
+		fault{name: family + "-60s", family: family, span: whole, course: Course{Lasts: time.Minute}}, daemons,
 	}}
 }
 
 // Inject implements Fault.
-func (f *gardenStop) Inject(ctx context.Context, targets *Targets) error {
-	for _, name := range gardenServers {
+func (f *daemonStop) Inject(ctx context.Context, targets *Targets) error {
+	for _, name := range f.daemons {
 		pid := targets.Processes.PID(name)
 		if pid == 0 {
 			return fmt.Errorf("daemon %s of the landscape does not run", name)
@@ -46,9 +64,9 @@ func (f *gardenStop) Inject(ctx context.Context, targets *Targets) error {
 }
 
 // Heal implements Fault.
-func (f *gardenStop) Heal(_ context.Context, targets *Targets) error {
+func (f *daemonStop) Heal(_ context.Context, targets *Targets) error {
 	var errs []error
-	for _, name := range gardenServers {
+	for _, name := range f.daemons {
 		pid := targets.Processes.PID(name)
 		if pid == 0 {
 			errs = append(errs, fmt.Errorf("daemon %s of the landscape does not run", name))

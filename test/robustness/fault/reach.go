@@ -61,7 +61,7 @@ func (t *Targets) Enter(landscape *config.Config, garden client.Client, shoot *g
 // ClearGarden lets the garden continue if a run that was killed has left it stopped. It needs no shoot, and comes
 // before anything that asks the garden's API.
 func (t *Targets) ClearGarden(ctx context.Context) error {
-	return t.clear(ctx, func(f Fault) bool { return f.Family() == familyGardenStop })
+	return t.clear(ctx, func(f Fault) bool { return HidesGarden(f) })
 }
 
 // Clear ends all faults that a run that was killed may have left in force.

@@ -23,9 +23,13 @@ const (
 	familyRelayStop     = "relay-stop"
 	familyAPIServerStop = "apiserver-stop"
 	familyGatewayStop   = "gateway-stop"
+	familyIstiodStop    = "istiod-stop"
+	familyManagerStop   = "resource-manager-stop"
 
 	// stopLasts is longer than leases and elections last, and than a client waits for an answer.
 	stopLasts = 30 * time.Second
+	// allLasts is for components of which all pods stop: less than their probes bear.
+	allLasts = 20 * time.Second
 )
 
 // chooser chooses the containers that a fault hits.
@@ -84,6 +88,45 @@ func stops() []Fault {
 			namespace: gatewayNamespace, container: gatewayContainer})
 	}
 	return faults
+}
+
+// allStops stop all pods of a component of a seed, so that nobody answers in its place: istiod, and the webhooks of
+// gardener-resource-manager. Scaling them down would be no different for those who ask, but the webhooks that are gone
+// may then keep what would scale them up again from being written.
+func allStops() []Fault {
+	faults := []Fault{}
+	for _, component := range []struct{ family, namespace, deployment, container string }{
+		{familyIstiodStop, "istio-system", "istiod", "discovery"},
+		{familyManagerStop, gardenNamespace, v1beta1constants.DeploymentNameGardenerResourceManager,
+			v1beta1constants.DeploymentNameGardenerResourceManager},
+	} {
+		for _, role := range sides {
+			faults = append(faults, &stop{
+				fault: fault{name: component.family + "-" + string(role), family: component.family, span: whole,
+					course: Course{Lasts: allLasts}},
+				choose:    allOf(role, component.namespace, component.deployment, component.container),
+				namespace: component.namespace, container: component.container,
+			})
+		}
+	}
+	return faults
+}
+
+// allOf chooses all pods of a Deployment.
+func allOf(role steps.Role, namespace, deployment, name string) chooser {
+	return func(ctx context.Context, targets *Targets) (chosen []container, err error) {
+		err = targets.on([]steps.Role{role}, func(seed Seed) error {
+			pods, err := podsOf(ctx, seed, namespace, deployment)
+			if err != nil {
+				return err
+			}
+			for _, pod := range pods {
+				chosen = append(chosen, container{seed: seed, name: name, pod: client.ObjectKeyFromObject(&pod)})
+			}
+			return nil
+		})
+		return chosen, err
+	}
 }
 
 // firstOf chooses the first pod of a Deployment; in the shoot's namespace if none is given.

@@ -116,21 +116,35 @@ type loadBalancerOf struct {
 }
 
 func (l loadBalancerOf) Add(_ context.Context, change loadbalancer.Fault) error {
-	l.fakes.traffic[l.seed] = append(l.fakes.traffic[l.seed],
-		fmt.Sprintf("%s latency=%s cut=%s", change.SNI, change.Latency.Duration, change.Cut))
+	l.fakes.traffic[l.seed] = append(l.fakes.traffic[l.seed], change.SNI+manner(change)+direction(change))
 	return nil
+}
+
+func manner(change loadbalancer.Fault) string {
+	text := fmt.Sprintf(" latency=%s cut=%s", change.Latency.Duration, change.Cut)
+	if change.Loss > 0 {
+		text += fmt.Sprintf(" loss=%d", change.Loss)
+	}
+	return text
+}
+
+func direction(change loadbalancer.Fault) string {
+	if change.Direction == "" {
+		return ""
+	}
+	return " direction=" + string(change.Direction)
 }
 
 func (l loadBalancerOf) Lift(_ context.Context, change loadbalancer.Fault) error {
 	l.fakes.traffic[l.seed] = slices.DeleteFunc(l.fakes.traffic[l.seed], func(there string) bool {
-		return strings.HasSuffix(there, fmt.Sprintf(" latency=%s cut=%s", change.Latency.Duration, change.Cut))
+		what, _, _ := strings.Cut(there, " direction=")
+		return strings.HasSuffix(what, manner(change))
 	})
 	return nil
 }
 
 func (l loadBalancerOf) InForce(_ context.Context, change loadbalancer.Fault) (bool, error) {
-	return slices.Contains(l.fakes.traffic[l.seed],
-		fmt.Sprintf("%s latency=%s cut=%s", change.SNI, change.Latency.Duration, change.Cut)), nil
+	return slices.Contains(l.fakes.traffic[l.seed], change.SNI+manner(change)+direction(change)), nil
 }
 
 func (l loadBalancerOf) Disturbed(context.Context, string) (loadbalancer.Disturbed, error) {
@@ -170,8 +184,9 @@ func newFakes() *fakes {
 	scheme := runtime.NewScheme()
 	Expect(gardencorev1beta1.AddToScheme(scheme)).To(Succeed())
 	targets := &fakes{
-		seeds:      map[steps.Role]*fake.Clientset{},
-		pids:       map[string]int{"gardener-apiserver": 71, "garden-kube-apiserver": 72},
+		seeds: map[steps.Role]*fake.Clientset{},
+		pids: map[string]int{"gardener-apiserver": 71, "garden-kube-apiserver": 72, "garden-etcd": 73,
+			"garden-dns": 74},
 		containers: map[string]string{},
 		etcd:       &etcd{leader: "etcd-main-1"},
 		traffic:    map[string][]string{},
@@ -202,6 +217,8 @@ func newFakes() *fakes {
 		objects.add("garden", "etcd-druid", &appsv1.Deployment{}, "etcd-druid")
 		objects.add(shootNamespace, "kube-apiserver", &appsv1.Deployment{}, "kube-apiserver")
 		objects.add(shootNamespace, "kube-controller-manager", &appsv1.Deployment{}, "kube-controller-manager")
+		objects.add("istio-system", "istiod", &appsv1.Deployment{}, "discovery")
+		objects.add("garden", "gardener-resource-manager", &appsv1.Deployment{}, "gardener-resource-manager")
 		objects.add("istio-ingress", "istio-ingressgateway", &appsv1.Deployment{}, "istio-proxy")
 		objects.add(shootNamespace, "etcd-events", &appsv1.StatefulSet{}, "etcd", "backup-restore")
 		objects.add(shootNamespace, "etcd-main", &appsv1.StatefulSet{}, "etcd", "backup-restore")

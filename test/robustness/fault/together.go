@@ -11,18 +11,20 @@ const long = 5 * time.Minute
 // weakening are the families of faults that take members or the connections between them from etcd. Two of them at a
 // time may cost a quorum, and then say nothing about the migration. Latency and a full quota leave all members where
 // they are.
-var weakening = map[string]bool{familyEtcdKill: true, familyEtcdStop: true, familyCut: true, familyNodeDrain: true,
-	familyNodeLoss: true}
+var weakening = map[string]bool{familyEtcdKill: true, familyEtcdStop: true, familyCut: true, familyOneWay: true,
+	familyReset: true, familyNodeDrain: true, familyNodeLoss: true}
 
 // Long reports whether a fault is in force for so long that few of them are enough for a migration.
 func Long(f Fault) bool { return f.Course().Lasts >= long && !f.Course().ThroughStep }
 
 // gardenwards are the families of faults that keep a step waiting through the garden: its API, or what it says of the
 // seeds.
-var gardenwards = map[string]bool{familyGardenStop: true, familyVersionSkew: true}
+var gardenwards = map[string]bool{familyGardenStop: true, familyGardenEtcdStop: true, familyVersionSkew: true}
 
 // HidesGarden reports whether nobody can read or write a Shoot while the fault is in force.
-func HidesGarden(f Fault) bool { return f.Family() == familyGardenStop }
+func HidesGarden(f Fault) bool {
+	return f.Family() == familyGardenStop || f.Family() == familyGardenEtcdStop
+}
 
 // SourceEtcdRestarts returns how many etcd pods of the source may restart because of the fault.
 func SourceEtcdRestarts(f Fault) int {
@@ -38,6 +40,9 @@ var changesVersion = map[string]bool{familyGardenletRestart: true, familyVersion
 // needsQuorum are the families of faults that are made and ended by a write to etcd.
 var needsQuorum = map[string]bool{familyQuota: true}
 
+// cutting are the families of faults during which no seed may have a quorum.
+var cutting = map[string]bool{familyCut: true, familyOneWay: true, familyReset: true}
+
 // Bearable reports whether the second fault may strike in the step in which the first one has struck, or strikes at the
 // same moment. If not, it says why.
 //
@@ -50,14 +55,14 @@ func Bearable(first, second Fault, firstAt, secondAt Moment) (reason string, bea
 		return "they are of one kind", false
 	case weakening[first.Family()] && weakening[second.Family()]:
 		return "both weaken etcd", false
-	case needsQuorum[first.Family()] && second.Family() == familyCut ||
-		first.Family() == familyCut && needsQuorum[second.Family()]:
+	case needsQuorum[first.Family()] && cutting[second.Family()] ||
+		cutting[first.Family()] && needsQuorum[second.Family()]:
 		return "one of them needs the quorum that the other one may take", false
 	case changesVersion[first.Family()] && changesVersion[second.Family()]:
 		return "a gardenlet that starts reports its true version", false
 	case firstAt == Boundary && secondAt == Boundary && (first.Course().Early || second.Course().Early):
 		return "one of them keeps the step from beginning, in whose beginning the other one is to strike", false
-	case first.Family() == familyGardenStop && firstAt == Boundary && secondAt == Inside:
+	case HidesGarden(first) && firstAt == Boundary && secondAt != Boundary:
 		return "the first one hides the moment of the second", false
 	case lasting && firstAt == secondAt && gardenwards[first.Family()] && gardenwards[second.Family()]:
 		return "both keep the step waiting", false

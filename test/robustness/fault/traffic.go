@@ -21,13 +21,17 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/standins/loadbalancer"
 )
 
 const (
 	familyCut     = "cut"
+	familyOneWay  = "cut-oneway"
+	familyReset   = "reset"
 	familyLatency = "rtt"
+	familyLoss    = "loss"
 )
 
 // traffic disturbs what goes from seed to seed for the shoot. Each connection passes one load balancer, that of the
@@ -37,6 +41,10 @@ type traffic struct {
 
 	latency time.Duration
 	cut     loadbalancer.Cut
+	// loss is the percentage of packets that are dropped.
+	loss int
+	// sender is the side whose packets are disturbed, in whichever connection; both sides if it is empty.
+	sender steps.Role
 
 	// before is what had been disturbed at each load balancer when the fault was injected.
 	before map[string]loadbalancer.Disturbed
@@ -64,6 +72,29 @@ func cuts() []Fault {
 	return faults
 }
 
+// oneWayCuts interrupt what one side sends. The other side's packets arrive, acknowledgements of what it cannot get
+// among them.
+func oneWayCuts() []Fault {
+	faults := []Fault{}
+	for _, role := range sides {
+		faults = append(faults, &traffic{fault: fault{name: familyOneWay + "-" + string(role), family: familyOneWay,
+			span: trafficSpan, course: Course{Lasts: time.Minute}}, cut: loadbalancer.CutFreeze, sender: role})
+	}
+	return faults
+}
+
+// resets end all connections at once, and refuse new ones for a while.
+func resets() []Fault {
+	return []Fault{&traffic{fault: fault{name: familyReset + "-5s", family: familyReset, span: trafficSpan,
+		course: Course{Lasts: 5 * time.Second}}, cut: loadbalancer.CutReset}}
+}
+
+// losses drop a part of the packets for the rest of the step. What is sent again comes out of order.
+func losses() []Fault {
+	return []Fault{&traffic{fault: fault{name: familyLoss + "-10pct", family: familyLoss, span: trafficSpan,
+		course: Course{Lasts: maxLatency, ThroughStep: true}}, loss: 10}}
+}
+
 // maxLatency bounds how long latency is in force in a step that does not end.
 const maxLatency = 20 * time.Minute
 
@@ -85,12 +116,18 @@ func latencies() []Fault {
 
 // Inject implements Fault. Whether it hits anything shows later, see Witness.
 func (f *traffic) Inject(ctx context.Context, targets *Targets) error {
-	change := f.change()
-	change.SNI = RelayNames(targets.Namespace)
 	targets.Log("traffic between the seeds: %s", f.Name())
 	f.before = map[string]loadbalancer.Disturbed{}
 	return targets.on(sides, func(seed Seed) error {
-		balancer := targets.LoadBalancer(seed)
+		balancer, change := targets.LoadBalancer(seed), f.change()
+		change.SNI = RelayNames(targets.Namespace)
+		if f.sender != "" {
+			// Clients of a seed's load balancer are on the other side.
+			change.Direction = loadbalancer.Upstream
+			if seed.Name == targets.Seeds[f.sender].Name {
+				change.Direction = loadbalancer.Downstream
+			}
+		}
 		var err error
 		if f.before[seed.Name], err = balancer.Disturbed(ctx, change.SNI); err != nil {
 			return err
@@ -117,7 +154,7 @@ func (f *traffic) Witness(ctx context.Context, targets *Targets) error {
 			count uint64
 			mine  bool
 		}{
-			{"dropped %d packets", now.Dropped - before.Dropped, f.cut == loadbalancer.CutFreeze},
+			{"dropped %d packets", now.Dropped - before.Dropped, f.cut == loadbalancer.CutFreeze || f.loss > 0},
 			{"delayed %d deliveries", now.Delayed - before.Delayed, f.latency > 0},
 			{"reset %d connections", now.Reset - before.Reset, f.cut == loadbalancer.CutReset},
 		} {
@@ -134,7 +171,7 @@ func RelayNames(namespace string) string { return "*--" + namespace + ".*" }
 
 // change is what the fault asks of a load balancer, for no connection in particular.
 func (f *traffic) change() loadbalancer.Fault {
-	return loadbalancer.Fault{Cut: f.cut, Latency: metav1.Duration{Duration: f.latency}}
+	return loadbalancer.Fault{Cut: f.cut, Latency: metav1.Duration{Duration: f.latency}, Loss: f.loss}
 }
 
 // Heal implements Fault. It leaves other faults of the traffic in force.
