@@ -279,26 +279,40 @@ var _ = Describe("Rotating", func() {
 		for _, commit := range []string{"0", "7", "f2f1a254", "851920a9f2f1a254851920a9f2f1a254851920a9"} {
 			cells := added(commit)
 			Expect(cells).To(HaveLen(2))
-			Expect(cells[0].Step).NotTo(Equal(cells[1].Step))
 			Expect(added(commit)).To(Equal(cells))
-			short, rotating := robustness.Duration(robustness.Short()), robustness.Duration(cells)
-			Expect(rotating - short).To(BeNumerically("<=", 10*time.Second))
+			all, err := robustness.Rotating(commit)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(robustness.Duration(all) - robustness.Duration(robustness.Short())).
+				To(BeNumerically("<=", 35*time.Second))
 		}
 	})
 
-	It("should let every short fault have its turn", func() {
-		faults, reached := map[string]bool{}, map[gardencorev1beta1.ConditionType]bool{}
-		for commit := range 300 {
-			for _, cell := range added(strconv.FormatInt(int64(commit), 16)) {
-				faults[cell.Fault], reached[cell.Step] = true, true
+	It("should let each short fault have its turn at each kind of moment of each step", func() {
+		faults, moments := map[string]bool{}, map[gardencorev1beta1.ConditionType]map[bool]bool{}
+		for _, cell := range robustness.Rotatable() {
+			faults[cell.Fault] = true
+			if moments[cell.Step] == nil {
+				moments[cell.Step] = map[bool]bool{}
 			}
+			_, reason := cell.Moment.Reason()
+			moments[cell.Step][reason] = true
 		}
 		for _, f := range fault.All() {
-			if !f.Course().ThroughStep && f.Course().Lasts <= 5*time.Second && f.Family() != "agent-kill" {
+			if !f.Course().ThroughStep && f.Course().Lasts <= 35*time.Second && f.Family() != "agent-kill" {
 				Expect(faults).To(HaveKey(f.Name()))
 			}
 		}
-		Expect(reached).To(HaveLen(len(steps.Table()) - 3))
+		Expect(moments).To(And(HaveLen(len(steps.Table())), HaveEach(HaveKey(false))))
+	})
+
+	It("should choose others for other commits", func() {
+		chosen := map[robustness.Cell]bool{}
+		for commit := range 20 {
+			for _, cell := range added(strconv.FormatInt(int64(commit+1)*7_654_321, 16)) {
+				chosen[cell] = true
+			}
+		}
+		Expect(len(chosen)).To(BeNumerically(">", 25))
 	})
 
 	It("should need a commit", func() {

@@ -71,5 +71,8 @@ func (d Director) Unreported(end time.Time, err error) []CellResult {
 	return unreported(d.strikes, end, err)
 }
 
+// Rotatable returns the cells from which a commit chooses the first one.
+func Rotatable() []Cell { return rotatable(Short(), rotatingLasts) }
+
 // Completed is completed.
 var Completed = completed

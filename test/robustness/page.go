@@ -47,6 +47,7 @@ func (m *Matrix) Markdown() string {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, step)
 	}
 	withheld(&b)
+	unavailable(&b)
 	m.failures(&b)
 	m.figures(&b)
 	m.staleness(&b)
@@ -91,6 +92,28 @@ func withheld(b *strings.Builder) {
 			}
 		}
 		fmt.Fprintf(b, "\nNot in the table: %s. They %s.\n", strings.Join(moments, ", "), other.why)
+	}
+}
+
+// unavailable says which faults cannot be had in the landscape, and why.
+func unavailable(b *strings.Builder) {
+	b.WriteString("\n## What cannot be had here\n\n")
+	for _, missing := range []struct{ what, why string }{
+		{"Slow fsync, and a disk that is full", "etcd's failpoints (gofail) have to be compiled in by rewriting its " +
+			"sources, and the landscape runs etcd as its module has it; all pods of a seed share the disk of the " +
+			"machine. What etcd does when its quota is full is `quota-full`"},
+		{"Reordering as a fault of its own", "the kernel has no netem, and the load balancer hands on streams. With " +
+			"`loss`, packets come out of order as far as the load balancer"},
+		{"A clock that is five minutes off", "time namespaces do not change the time of day, the programs are " +
+			"linked statically, and all nodes share the clock of the machine"},
+		{"Certificates that expire", "it needs another clock: the shortest life that Gardener gives one is longer " +
+			"than a migration"},
+		{"etcd at its limit of memory", "Gardener sets none; the kernel would end the process, as `etcd-kill` does"},
+		{"A bucket that is gone", "the pods have the folder itself mounted, which stays whatever becomes of its name"},
+		{"Nodes that are drained or lost", "they need seeds with three nodes: `make test-e2e LABELS=nodes NODES=3`, " +
+			"whose results are kept apart"},
+	} {
+		fmt.Fprintf(b, "- %s: %s.\n", missing.what, missing.why)
 	}
 }
 

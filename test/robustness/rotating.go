@@ -14,10 +14,10 @@ import (
 
 const (
 	// rotatingCells is how many cells of the matrix the commit adds to Short. They strike in a migration that is made
-	// anyway, and cost it up to half a minute each, with what it takes until the step can continue.
+	// anyway, and cost it up to a minute together, with what it takes until the steps can continue.
 	rotatingCells = 2
-	// rotatingLasts is how long such a fault may be in force.
-	rotatingLasts = 5 * time.Second
+	// rotatingLasts is how long their faults may be in force altogether.
+	rotatingLasts = 35 * time.Second
 )
 
 // Rotating returns the cells of Short, and two more that the commit chooses: those of one commit are always the same,
@@ -28,42 +28,48 @@ func Rotating(commit string) ([]Cell, error) {
 	if !ok || number.Sign() < 0 {
 		return nil, fmt.Errorf("failed to read the commit %q: give its hash, as git rev-parse HEAD does", commit)
 	}
-	cells := Short()
+	cells, left := Short(), rotatingLasts
 	for range rotatingCells {
-		candidates := rotatable(cells)
+		candidates := rotatable(cells, left)
 		index := new(big.Int)
 		number.DivMod(number, big.NewInt(int64(len(candidates))), index)
-		cells = append(cells, candidates[index.Int64()])
+		chosen := candidates[index.Int64()]
+		f, _ := fault.Get(chosen.Fault)
+		left -= f.Course().Lasts
+		cells = append(cells, chosen)
 		slices.SortStableFunc(cells, Cell.compare)
 	}
 	return cells, nil
 }
 
-// rotatable returns the cells that a migration with the others can have as well: short faults in the midst of steps
-// that have none there. Moments at a reason may pass unseen, and what is missed would fail the run.
-func rotatable(cells []Cell) []Cell {
+// rotatable returns the cells that a migration with the others can have as well: at any moment, with faults that last no
+// longer than what is left of their time. Moments may pass unseen, which .ci/run says.
+func rotatable(cells []Cell, left time.Duration) []Cell {
+	fits := map[string]bool{}
+	for _, f := range fault.All() {
+		fits[f.Name()] = !f.Course().ThroughStep && f.Course().Lasts <= left
+	}
 	var candidates []Cell
 	for _, cell := range AllCells() {
-		if cell.Moment != fault.Inside {
-			continue
-		}
-		f, _ := fault.Get(cell.Fault)
-		if !f.Course().ThroughStep && f.Course().Lasts <= rotatingLasts && bearableAmong(cells, cell) {
+		if fits[cell.Fault] && bearableAmong(cells, cell) {
 			candidates = append(candidates, cell)
 		}
 	}
 	return candidates
 }
 
-// bearableAmong reports whether nothing strikes at the moment of the cell, and the others of its step let it strike.
+// bearableAmong reports whether the others of the cell's step let it strike.
 func bearableAmong(cells []Cell, cell Cell) bool {
-	f, _ := fault.Get(cell.Fault)
+	var f fault.Fault
 	for _, other := range cells {
 		if other.Step != cell.Step {
 			continue
 		}
+		if f == nil {
+			f, _ = fault.Get(cell.Fault)
+		}
 		g, _ := fault.Get(other.Fault)
-		if _, ok := bearable(other, g, cell, f); !ok || other.Moment == cell.Moment {
+		if _, ok := bearable(other, g, cell, f); !ok {
 			return false
 		}
 	}
