@@ -95,9 +95,9 @@ func withheld(b *strings.Builder) {
 	}
 }
 
-// unavailable says which faults cannot be had in the landscape, and why.
+// unavailable says which faults the landscape does not have, and why.
 func unavailable(b *strings.Builder) {
-	b.WriteString("\n## What cannot be had here\n\n")
+	b.WriteString("\n## What is not available here\n\n")
 	for _, missing := range []struct{ what, why string }{
 		{"Slow fsync, and a disk that is full", "etcd's failpoints (gofail) have to be compiled in by rewriting its " +
 			"sources, and the landscape runs etcd as its module has it; all pods of a seed share the disk of the " +
