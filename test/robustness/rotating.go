@@ -42,8 +42,8 @@ func Rotating(commit string) ([]Cell, error) {
 	return cells, nil
 }
 
-// rotatable returns the cells that a migration with the others can have as well: at any moment, with faults that last no
-// longer than what is left of their time. Moments may pass unseen, which .ci/run says.
+// rotatable returns the cells that a migration with the others can have as well: at any moment, with faults that last
+// no longer than what is left of their time. Moments may pass unseen, which .ci/run says.
 func rotatable(cells []Cell, left time.Duration) []Cell {
 	fits := map[string]bool{}
 	for _, f := range fault.All() {

@@ -33,7 +33,8 @@ func kubeAPIServerDeletions() []Fault {
 	faults := []Fault{}
 	for _, role := range sides {
 		faults = append(faults,
-			&kubeAPIServerDeletion{fault{name: family + "-" + string(role), family: family, span: kubeAPIServerSpans[role]}, role})
+			&kubeAPIServerDeletion{fault{name: family + "-" + string(role), family: family,
+				span: kubeAPIServerSpans[role]}, role})
 	}
 	return faults
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
-// relayKill kills the relay of the first member and deletes its pod, without leaving it any time. The pod that follows it has another
-// address, which everybody who was connected has to learn.
+// relayKill kills the relay of the first member and deletes its pod, without leaving it any time. The pod that follows
+// it has another address, which everybody who was connected has to learn.
 type relayKill struct {
 	fault
 

@@ -252,8 +252,8 @@ func (a admin) InForce(ctx context.Context, change loadbalancer.Fault) (bool, er
 		return false, fmt.Errorf("failed to decode the faults of the load balancer of %s: %w", a.seed, err)
 	}
 	return slices.ContainsFunc(faults, func(f loadbalancer.Fault) bool {
-		return f.Direction == change.Direction && f.Loss == change.Loss && f.SNI == change.SNI && f.Cut == change.Cut && f.Latency == change.Latency &&
-			(len(f.To) == 0 || slices.Contains(f.To, a.seed))
+		return f.SNI == change.SNI && f.Direction == change.Direction && f.Cut == change.Cut &&
+			f.Latency == change.Latency && f.Loss == change.Loss && (len(f.To) == 0 || slices.Contains(f.To, a.seed))
 	}), nil
 }
 
