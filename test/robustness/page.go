@@ -106,10 +106,10 @@ func unavailable(b *strings.Builder) {
 			"`loss`, packets come out of order as far as the load balancer"},
 		{"A clock that is five minutes off", "time namespaces do not change the time of day, the programs are " +
 			"linked statically, and all nodes share the clock of the machine"},
-		{"Certificates that expire", "it needs another clock: the shortest life that Gardener gives one is longer " +
-			"than a migration"},
+		{"Certificates that expire", "it needs the clock of the row before"},
 		{"etcd at its limit of memory", "Gardener sets none; the kernel would end the process, as `etcd-kill` does"},
-		{"A bucket that is gone", "the pods have the folder itself mounted, which stays whatever becomes of its name"},
+		{"A bucket that is gone, processors that are saturated, a livecpm-controller-manager that is killed, faults " +
+			"that return, and pairs drawn by a seed", "nobody has built them yet"},
 		{"Nodes that are drained or lost", "they need seeds with three nodes: `make test-e2e LABELS=nodes NODES=3`, " +
 			"whose results are kept apart"},
 	} {
