@@ -82,7 +82,8 @@ func (m *Manager) recordFile(name string) string {
 }
 
 // Ensure starts the daemon unless it runs already with the same command, environment, namespaces and files. A daemon
-// that runs with other ones is ended first. It returns whether it started the daemon.
+// that runs with other ones is ended first; one that somebody has stopped where it stands, as a fault that was never
+// healed does, continues. It returns whether it started the daemon.
 func (m *Manager) Ensure(ctx context.Context, spec Spec) (bool, error) {
 	digest, err := spec.digest()
 	if err != nil {
@@ -90,6 +91,9 @@ func (m *Manager) Ensure(ctx context.Context, spec Spec) (bool, error) {
 	}
 	if old, ok := m.running(spec.Name); ok {
 		if old.Digest == digest {
+			if err := old.resume(); err != nil {
+				return false, fmt.Errorf("failed to let %s continue: %w", spec.Name, err)
+			}
 			return false, nil
 		}
 		if err := m.Stop(ctx, spec.Name); err != nil {
@@ -153,6 +157,10 @@ func (m *Manager) Stop(ctx context.Context, name string) error {
 	}
 	if err := unix.Kill(old.PID, unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("failed to end %s: %w", name, err)
+	}
+	// One that stands still gets the signal when it continues.
+	if err := old.resume(); err != nil {
+		return fmt.Errorf("failed to let %s continue, so that it can end: %w", name, err)
 	}
 	deadline := time.Now().Add(10 * time.Second)
 	for forced := false; ; {
@@ -365,6 +373,14 @@ func (m *Manager) running(name string) (record, bool) {
 	}
 	started, err := startTime(r.PID)
 	return r, err == nil && started == r.StartTime
+}
+
+// resume lets the daemon continue if it stands still because of a signal (SIGSTOP). Others do not notice.
+func (r record) resume() error {
+	if err := unix.Kill(r.PID, unix.SIGCONT); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("failed to send SIGCONT to process %d: %w", r.PID, err)
+	}
+	return nil
 }
 
 // startTime returns when a process started, in clock ticks since the machine did. A zombie counts as gone.

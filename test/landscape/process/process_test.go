@@ -6,11 +6,13 @@ package process_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"golang.org/x/sys/unix"
 
 	"github.com/livecpm/livecpm/test/landscape/process"
 	"github.com/livecpm/livecpm/test/patience"
@@ -47,6 +49,38 @@ var _ = Describe("Manager", func() {
 		Expect(later.Stop(ctx, spec.Name)).To(Succeed())
 		Expect(later.PID(spec.Name)).To(BeZero())
 		Expect(later.List()).To(BeEmpty())
+	})
+
+	// polite starts a daemon that says when it is asked to end, and stops it where it stands.
+	polite := func() (said func() (string, error)) {
+		GinkgoHelper()
+		spec.Command = []string{"/bin/sh", "-c",
+			"trap 'echo politely; exit' TERM; echo ready; while :; do sleep 0.05; done"}
+		said = func() (string, error) {
+			content, err := os.ReadFile(manager.LogFile(spec.Name))
+			return string(content), err
+		}
+		Expect(manager.Ensure(ctx, spec)).To(BeTrue())
+		Eventually(said).Should(ContainSubstring("ready"))
+		Expect(unix.Kill(manager.PID(spec.Name), unix.SIGSTOP)).To(Succeed())
+		return said
+	}
+
+	It("should let a daemon continue that a fault has stopped and nobody has let continue", func() {
+		polite()
+		stopped := func() (string, error) {
+			content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", manager.PID(spec.Name)))
+			return string(content), err
+		}
+		Eventually(stopped).Should(ContainSubstring(") T "))
+		Expect(manager.Ensure(ctx, spec)).To(BeFalse())
+		Eventually(stopped).ShouldNot(ContainSubstring(") T "))
+	})
+
+	It("should end a daemon politely also if it stands still", func() {
+		said := polite()
+		Expect(manager.Stop(ctx, spec.Name)).To(Succeed())
+		Expect(said()).To(ContainSubstring("politely"), "it would have been killed otherwise")
 	})
 
 	It("should start a daemon again when its command or a file of it changes", func() {
