@@ -25,11 +25,9 @@ const (
 )
 
 // unsuited are the families of faults that cannot strike beside an abort, and why.
-var unsuited = map[string]string{
-	"garden-stop": "the abort is asked for in the garden, which the fault stops",
-	"apiserver-delete": "the pod that follows is none of those from before the migration, with which the " +
-		"comparison begins",
-}
+var unsuited = map[string]string{"apiserver-delete": replaces, "kube-controller-manager-kill": replaces}
+
+const replaces = "the pod that follows is none of those from before the migration, with which the comparison begins"
 
 // Suits returns an error that says why the fault cannot strike at the moment. No fault suits every moment.
 func Suits(f fault.Fault, moment Moment) error {
@@ -38,6 +36,10 @@ func Suits(f fault.Fault, moment Moment) error {
 	}
 	if reason, found := unsuited[f.Family()]; found {
 		return fmt.Errorf("%s cannot strike while a migration is aborted: %s", f.Name(), reason)
+	}
+	if fault.HidesGarden(f) {
+		return fmt.Errorf("%s cannot strike while a migration is aborted: the abort is asked for in the garden, which "+
+			"the fault stops", f.Name())
 	}
 	step, ok := steps.Get(moment.Step)
 	if !ok {

@@ -135,6 +135,11 @@ var _ = DescribeTable("Suits", func(name, moment, problem string) {
 		"cut-60s has nothing to hit in the first step (SourceEtcdPreparedForPeerJoin): choose other moments"),
 	Entry("a garden that cannot be asked", "garden-stop-60s", "with members joined",
 		"the abort is asked for in the garden"),
+	Entry("a garden without its etcd", "garden-etcd-stop-60s", "with members joined",
+		"the abort is asked for in the garden"),
+	Entry("a controller that would be another pod afterwards", "kube-controller-manager-kill-source",
+		"with members joined", "none of those from before"),
+	Entry("a gateway, whose pods belong to no shoot", "gateway-kill-source", "with members joined", ""),
 	Entry("a pod that would be another one afterwards", "apiserver-delete-source", "with members joined",
 		"none of those from before"),
 )
