@@ -17,43 +17,21 @@ import (
 )
 
 const (
+	familyAgentKill = "agent-kill"
+
 	agentLease     = "livecpm-agent-leader-election"
 	agentContainer = "agent"
 )
 
-// agentKill kills the replica of livecpm-agent that leads. Its pod is replaced afterwards: otherwise the kubelet would
-// wait longer and longer before it starts the container again when it is killed in every step.
-type agentKill struct {
-	fault
-
-	roles []steps.Role
-}
-
+// agentKills kill the replica of livecpm-agent that leads. Its pod is replaced afterwards.
 func agentKills() []Fault {
-	const family = "agent-kill"
+	const family = familyAgentKill
 	faults := []Fault{}
 	for _, role := range sides {
-		faults = append(faults,
-			&agentKill{fault{name: family + "-" + string(role), family: family, span: whole}, []steps.Role{role}})
+		faults = append(faults, &kill{fault{name: family + "-" + string(role), family: family, span: whole},
+			leadingAgents(role)})
 	}
-	return append(faults, &agentKill{fault{name: family + "-both", family: family, span: whole}, sides})
-}
-
-// Inject implements Fault.
-func (f *agentKill) Inject(ctx context.Context, targets *Targets) error {
-	leaders, err := leadingAgents(f.roles...)(ctx, targets)
-	if err != nil {
-		return err
-	}
-	for _, leader := range leaders {
-		if err := targets.killContainer(ctx, leader); err != nil {
-			return err
-		}
-		if err := targets.deletePod(ctx, leader.seed, leader.pod, ptr.To[int64](0)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return append(faults, &kill{fault{name: family + "-both", family: family, span: whole}, leadingAgents(sides...)})
 }
 
 // leadingAgents chooses the agents that lead.

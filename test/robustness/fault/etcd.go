@@ -34,16 +34,29 @@ var etcdSpans = map[steps.Role]span{
 // etcdKill kills a member of etcd-main: the leader if it is in the seed, because that is the worst case.
 type etcdKill struct {
 	fault
+	etcdVictims
 
 	role steps.Role
 }
+
+// etcdVictims remembers which etcd pods of the source a fault has made restart.
+type etcdVictims struct{ inSource int }
+
+// killMembers kills the containers of members, all at once.
+func (v *etcdVictims) killMembers(ctx context.Context, targets *Targets, members ...container) error {
+	killed, err := targets.killContainers(ctx, members)
+	v.inSource += targets.inSource(killed)
+	return err
+}
+
+func (v *etcdVictims) sourceEtcdRestarts() int { return v.inSource }
 
 func etcdKills() []Fault {
 	const family = familyEtcdKill
 	faults := []Fault{}
 	for _, role := range sides {
-		faults = append(faults,
-			&etcdKill{fault{name: family + "-" + string(role), family: family, span: etcdSpans[role]}, role})
+		faults = append(faults, &etcdKill{
+			fault: fault{name: family + "-" + string(role), family: family, span: etcdSpans[role]}, role: role})
 	}
 	return faults
 }
@@ -56,15 +69,8 @@ func (f *etcdKill) Inject(ctx context.Context, targets *Targets) error {
 			return err
 		}
 		leader := types.NamespacedName{Namespace: targets.Namespace, Name: targets.leaderAmong(ctx, seed, pods)}
-		return targets.killContainer(ctx, container{seed: seed, pod: leader, name: etcdContainer})
+		return f.killMembers(ctx, targets, container{seed: seed, pod: leader, name: etcdContainer})
 	})
-}
-
-func (f *etcdKill) sourceEtcdRestarts() int {
-	if f.role == steps.Source {
-		return 1
-	}
-	return 0
 }
 
 // etcdPods returns the running pods of an etcd.

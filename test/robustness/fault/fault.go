@@ -6,6 +6,7 @@ package fault
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -111,7 +112,9 @@ var (
 type fault struct {
 	name, family string
 	span         span
-	course       Course
+	// except are the moments of the span at which there is nothing to hit nevertheless.
+	except []point
+	course Course
 }
 
 // Name implements Fault.
@@ -121,7 +124,9 @@ func (f fault) Name() string { return f.name }
 func (f fault) Family() string { return f.family }
 
 // Applies implements Fault.
-func (f fault) Applies(step steps.Step, moment Moment) bool { return f.span.contains(step, moment) }
+func (f fault) Applies(step steps.Step, moment Moment) bool {
+	return f.span.contains(step, moment) && !slices.Contains(f.except, point{step.Condition, moment})
+}
 
 // Course implements Fault.
 func (f fault) Course() Course { return f.course }

@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -18,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/test/patience"
 	"github.com/livecpm/livecpm/test/robustness/fault"
 )
 
@@ -217,6 +220,55 @@ var _ = Describe("Faults", func() {
 		for _, name := range []string{"etcd-stop-main-two", "etcd-kill-main-two"} {
 			Expect(inject(ctx, name)).To(MatchError("etcd-main cannot spare two members: 4 of 4 voters answer"))
 		}
+	})
+
+	It("should ask each member once, and all at the same time", func(ctx SpecContext) {
+		var asked sync.WaitGroup
+		asked.Add(4)
+		targets.etcd.meet = func() { asked.Done(); asked.Wait() }
+		Expect(inject(ctx, "etcd-kill-main-two")).To(Succeed(), "a fifth question panics")
+		Expect(targets.etcd.closed).To(Equal(4))
+	}, SpecTimeout(patience.Eventually))
+
+	DescribeTable("should signal all containers before it looks at one", func(ctx SpecContext, name string) {
+		obey, signalled := targets.Signal, 0
+		targets.Signal = func(pid int, signal unix.Signal) error {
+			if signalled++; signalled < 2 {
+				return nil // It ends when the other one does.
+			}
+			for signal := range targets.containers {
+				first, _, _ := strings.Cut(signal, " ")
+				number, err := strconv.Atoi(first)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(os.RemoveAll(filepath.Join(targets.Proc, strconv.Itoa(number)))).To(Succeed())
+			}
+			return obey(pid, signal)
+		}
+		Expect(inject(ctx, name)).To(Succeed())
+		Expect(signalled).To(Equal(2))
+	}, Entry(nil, "agent-kill-both"), Entry(nil, "etcd-kill-main-two"))
+
+	It("should not mind that a process has ended with another one of its container", func(ctx SpecContext) {
+		pods := targets.seeds[steps.Source].CoreV1().Pods(shootNamespace)
+		pod, err := pods.Get(ctx, "livecpm-relay-0", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+		Expect(write(filepath.Join(targets.Proc, "9999", "cgroup"), "4:cpu:/x/"+id+"\n")).To(Succeed())
+		obey := targets.Signal
+		gone := []int{9999}
+		targets.Signal = func(pid int, signal unix.Signal) error {
+			if slices.Contains(gone, pid) {
+				return unix.ESRCH
+			}
+			return obey(pid, signal)
+		}
+		Expect(inject(ctx, "relay-kill-source")).To(Succeed())
+		Expect(targets.killed()).To(Equal([]string{"source livecpm-relay-0 relay"}))
+	})
+
+	It("should not take processes that have ended by themselves for killed ones", func(ctx SpecContext) {
+		targets.Signal = func(int, unix.Signal) error { return unix.ESRCH }
+		Expect(inject(ctx, "relay-kill-source")).To(MatchError(unix.ESRCH))
 	})
 
 	It("should replace the pods of killed agents", func(ctx SpecContext) {

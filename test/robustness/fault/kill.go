@@ -61,10 +61,11 @@ func (f *kill) Inject(ctx context.Context, targets *Targets) error {
 	if err != nil {
 		return err
 	}
+	// A deletion alone would be proven by an object that is gone, while the container still ends in good order.
+	if _, err := targets.killContainers(ctx, chosen); err != nil {
+		return err
+	}
 	for _, c := range chosen {
-		if err := targets.killContainer(ctx, c); err != nil {
-			return err
-		}
 		if err := targets.deletePod(ctx, c.seed, c.pod, ptr.To[int64](0)); err != nil {
 			return err
 		}

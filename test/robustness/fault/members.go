@@ -9,32 +9,32 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
-	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/test/driver"
 )
 
 // membersOf are the members of an etcd that a fault takes, whichever seed they are in.
 type membersOf struct {
-	// name is the end of the fault's name, members how many it takes.
-	name    string
-	members int
-	choose  chooser
+	// name is the end of the fault's name.
+	name   string
+	choose chooser
 }
 
 // anyMembers are the single ones: leader and follower of each etcd. Losing one of them costs no etcd its quorum.
 var anyMembers = []membersOf{
-	{"main-leader", 1, leaderOf(v1beta1constants.ETCDMain)},
-	{"main-follower", 1, followerOf(v1beta1constants.ETCDMain)},
-	{"events-leader", 1, leaderOf(v1beta1constants.ETCDEvents)},
-	{"events-follower", 1, followerOf(v1beta1constants.ETCDEvents)},
+	{"main-leader", leaderOf(v1beta1constants.ETCDMain)},
+	{"main-follower", followerOf(v1beta1constants.ETCDMain)},
+	{"events-leader", leaderOf(v1beta1constants.ETCDEvents)},
+	{"events-follower", followerOf(v1beta1constants.ETCDEvents)},
 }
 
 // twoMembers are the leader and a follower of etcd-main.
-var twoMembers = membersOf{"main-two", 2, leaderAndFollower(v1beta1constants.ETCDMain)}
+var twoMembers = membersOf{"main-two", leaderAndFollower(v1beta1constants.ETCDMain)}
 
 // fiveVoters is when etcds certainly have five voters or six, so that two may be missing.
 var fiveVoters = span{
@@ -45,22 +45,22 @@ var fiveVoters = span{
 // etcdMemberKill kills members of an etcd. Their pods stay, and the kubelet starts their containers again.
 type etcdMemberKill struct {
 	fault
+	etcdVictims
 
 	members membersOf
 }
 
 // etcdMemberKills kill leaders and followers wherever they are, unlike etcdKills.
 func etcdMemberKills() []Fault {
+	const family = familyEtcdKill
 	faults := []Fault{}
 	for _, which := range anyMembers {
 		faults = append(faults, &etcdMemberKill{
-			fault{name: familyEtcdKill + "-" + which.name, family: familyEtcdKill, span: whole}, which})
+			fault: fault{name: family + "-" + which.name, family: family, span: whole}, members: which})
 	}
-	return append(faults, &etcdMemberKill{fault{name: familyEtcdKill + "-" + twoMembers.name, family: familyEtcdKill,
-		span: fiveVoters}, twoMembers})
+	return append(faults, &etcdMemberKill{
+		fault: fault{name: family + "-" + twoMembers.name, family: family, span: fiveVoters}, members: twoMembers})
 }
-
-func (f *etcdMemberKill) sourceEtcdRestarts() int { return f.members.members }
 
 // Inject implements Fault.
 func (f *etcdMemberKill) Inject(ctx context.Context, targets *Targets) error {
@@ -68,12 +68,7 @@ func (f *etcdMemberKill) Inject(ctx context.Context, targets *Targets) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range chosen {
-		if err := targets.killContainer(ctx, c); err != nil {
-			return err
-		}
-	}
-	return nil
+	return f.killMembers(ctx, targets, chosen...)
 }
 
 // voter is a voter that answers.
@@ -83,9 +78,20 @@ type voter struct {
 	leads bool
 }
 
-// voters returns the voters of an etcd that answer in both seeds, and how many voters there are.
-func (t *Targets) voters(ctx context.Context, etcd string) (answering []voter, all int, err error) {
-	var errs []error
+// voters are those of an etcd that answer, the source's first, each seed's by name.
+type voters struct {
+	etcd      string
+	answering []voter
+	// all is how many voters there are.
+	all int
+}
+
+// voters asks the members of an etcd in both seeds, all at once.
+func (t *Targets) voters(ctx context.Context, etcd string) (*voters, error) {
+	var (
+		members []container
+		errs    []error
+	)
 	for _, role := range sides {
 		seed, there := t.Seeds[role]
 		if !there {
@@ -97,90 +103,104 @@ func (t *Targets) voters(ctx context.Context, etcd string) (answering []voter, a
 			continue
 		}
 		for _, pod := range pods {
-			found, ids, err := t.voter(ctx, seed, pod.Name)
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			all = max(all, ids)
-			if found != nil {
-				answering = append(answering, *found)
-			}
+			members = append(members, container{seed: seed, pod: client.ObjectKeyFromObject(&pod), name: etcdContainer})
 		}
 	}
-	if len(answering) == 0 {
-		return nil, 0, errors.Join(append(errs, fmt.Errorf("no voter of %s answers", etcd))...)
+	found, known, failed := make([]*voter, len(members)), make([]int, len(members)), make([]error, len(members))
+	var group sync.WaitGroup
+	for i, member := range members {
+		group.Go(func() { found[i], known[i], failed[i] = t.voter(ctx, member) })
 	}
-	return answering, all, nil
+	group.Wait()
+	seen := &voters{etcd: etcd}
+	for i := range members {
+		seen.all = max(seen.all, known[i])
+		if found[i] != nil {
+			seen.answering = append(seen.answering, *found[i])
+		}
+	}
+	if len(seen.answering) == 0 {
+		return nil, errors.Join(append(append(errs, failed...), fmt.Errorf("no voter of %s answers", etcd))...)
+	}
+	return seen, nil
 }
 
-// voter returns the member of a pod if it is a voter, and how many voters it knows.
-func (t *Targets) voter(ctx context.Context, seed Seed, pod string) (found *voter, all int, err error) {
-	err = t.onMember(ctx, seed, pod, func(member Member, id uint64) error {
-		ids, err := member.Voters(ctx)
-		if err != nil {
-			return err
-		}
-		_, leader, err := member.Status(ctx)
-		if err != nil {
-			return err
-		}
-		if all = len(ids); slices.Contains(ids, id) {
-			found = &voter{leads: id == leader, container: container{seed: seed, name: etcdContainer,
-				pod: types.NamespacedName{Namespace: t.Namespace, Name: pod}}}
-		}
-		return nil
-	})
-	return found, all, err
+// voter returns the member in the container if it is a voter, and how many voters it knows.
+func (t *Targets) voter(ctx context.Context, c container) (found *voter, known int, err error) {
+	member, err := t.Etcd(ctx, c.seed, c.pod.Name)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = member.Close() }()
+	id, leader, err := member.Status(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	ids, err := member.Voters(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	if slices.Contains(ids, id) {
+		found = &voter{container: c, leads: id == leader}
+	}
+	return found, len(ids), nil
 }
 
-func leaderOf(etcd string) chooser {
+func (v *voters) leader() (container, error) {
+	i := slices.IndexFunc(v.answering, func(v voter) bool { return v.leads })
+	if i < 0 {
+		return container{}, fmt.Errorf("the leader of %s does not show", v.etcd)
+	}
+	return v.answering[i].container, nil
+}
+
+// follower returns the first follower that answers: one of the source for as long as it has one.
+func (v *voters) follower() (container, error) {
+	i := slices.IndexFunc(v.answering, func(v voter) bool { return !v.leads })
+	if i < 0 {
+		return container{}, fmt.Errorf("no follower of %s answers", v.etcd)
+	}
+	return v.answering[i].container, nil
+}
+
+func leaderOf(etcd string) chooser { return oneOf(etcd, (*voters).leader) }
+
+func followerOf(etcd string) chooser { return oneOf(etcd, (*voters).follower) }
+
+func oneOf(etcd string, which func(*voters) (container, error)) chooser {
 	return func(ctx context.Context, targets *Targets) ([]container, error) {
-		answering, _, err := targets.voters(ctx, etcd)
+		seen, err := targets.voters(ctx, etcd)
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(answering, func(v voter) bool { return v.leads })
-		if i < 0 {
-			return nil, fmt.Errorf("the leader of %s does not show", etcd)
-		}
-		return []container{answering[i].container}, nil
-	}
-}
-
-func followerOf(etcd string) chooser {
-	return func(ctx context.Context, targets *Targets) ([]container, error) {
-		answering, _, err := targets.voters(ctx, etcd)
+		chosen, err := which(seen)
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(answering, func(v voter) bool { return !v.leads })
-		if i < 0 {
-			return nil, fmt.Errorf("no follower of %s answers", etcd)
-		}
-		return []container{answering[i].container}, nil
+		return []container{chosen}, nil
 	}
 }
 
 // leaderAndFollower chooses both, unless those that answer beside them are less than a quorum.
 func leaderAndFollower(etcd string) chooser {
 	return func(ctx context.Context, targets *Targets) ([]container, error) {
-		answering, all, err := targets.voters(ctx, etcd)
+		seen, err := targets.voters(ctx, etcd)
 		if err != nil {
 			return nil, err
 		}
-		if quorum := all/2 + 1; len(answering)-2 < quorum {
-			return nil, fmt.Errorf("%s cannot spare two members: %d of %d voters answer", etcd, len(answering), all)
+		if quorum := seen.all/2 + 1; len(seen.answering)-2 < quorum {
+			return nil, fmt.Errorf("%s cannot spare two members: %d of %d voters answer", etcd, len(seen.answering),
+				seen.all)
 		}
-		leader, err := leaderOf(etcd)(ctx, targets)
+		leader, err := seen.leader()
 		if err != nil {
 			return nil, err
 		}
-		follower, err := followerOf(etcd)(ctx, targets)
+		follower, err := seen.follower()
 		if err != nil {
 			return nil, err
 		}
-		return append(leader, follower...), nil
+		return []container{leader, follower}, nil
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/robustness/fault"
@@ -168,18 +169,33 @@ var _ = Describe("Bounds", func() {
 		Entry(nil, "gateway-kill-source", 4, 10*time.Second, 100),
 	)
 
-	DescribeTable("should permit restarts of the source's etcd", func(name string, restarts int) {
-		f, ok := fault.Get(name)
-		Expect(ok).To(BeTrue())
-		Expect(fault.SourceEtcdRestarts(f)).To(Equal(restarts))
-	},
+	DescribeTable("should permit as many restarts of the source's etcd as the fault causes",
+		func(ctx SpecContext, name string, restarts int) {
+			f, ok := fault.Get(name)
+			Expect(ok).To(BeTrue())
+			Expect(fault.SourceEtcdRestarts(f)).To(BeZero(), "it has not struck")
+			targets := newFakes()
+			Expect(f.Inject(ctx, &targets.Targets)).To(Succeed())
+			Expect(fault.SourceEtcdRestarts(f)).To(Equal(restarts))
+		},
 		Entry(nil, "etcd-kill-source", 1),
 		Entry(nil, "etcd-kill-destination", 0),
 		Entry(nil, "etcd-kill-main-two", 2),
-		Entry(nil, "etcd-stop-events-follower", 1),
+		Entry(nil, "etcd-stop-events-follower", 0),
+		Entry(nil, "etcd-stop-main-two", 0),
 		Entry(nil, "agent-stop-source", 0),
 		Entry(nil, "apiserver-delete-source", 0),
 	)
+
+	It("should permit no restart of the source's etcd if the victim is in the destination", func(ctx SpecContext) {
+		targets := newFakes()
+		Expect(targets.seeds[steps.Source].AppsV1().StatefulSets(shootNamespace).Delete(ctx, "etcd-main",
+			metav1.DeleteOptions{})).To(Succeed())
+		f, _ := fault.Get("etcd-kill-main-leader")
+		Expect(f.Inject(ctx, &targets.Targets)).To(Succeed())
+		Expect(targets.killed()).To(ConsistOf("destination etcd-main-1 etcd"))
+		Expect(fault.SourceEtcdRestarts(f)).To(BeZero())
+	})
 })
 
 var _ = Describe("Proof", func() {

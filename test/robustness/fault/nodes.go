@@ -80,9 +80,9 @@ func OfNodes() []Fault {
 			span: joint, course: Course{Lasts: drainLasts}}, roles: []steps.Role{steps.Source, steps.Destination}}},
 		&nodeLoss{fault{name: "node-loss-destination", family: familyNodeLoss, span: only,
 			course: Course{Lasts: lossLasts}}, steps.Destination},
-		&relayEvictions{eviction{fault: fault{name: "relay-evict-source", family: "relay-evict", span: source,
+		&relayEvictions{eviction{fault: fault{name: "relay-evict-source", family: familyRelayEvict, span: source,
 			course: Course{Lasts: evictionsLast}}, roles: []steps.Role{steps.Source}}},
-		&relayEvictions{eviction{fault: fault{name: "relay-evict-destination", family: "relay-evict",
+		&relayEvictions{eviction{fault: fault{name: "relay-evict-destination", family: familyRelayEvict,
 			span: destination, course: Course{Lasts: evictionsLast}}, roles: []steps.Role{steps.Destination}}},
 	}
 }
@@ -122,6 +122,15 @@ func (f *eviction) InForce(_ context.Context, targets *Targets) (bool, error) {
 		targets.Log("%s: %v", f.name, f.err)
 	}
 	return f.done && f.err == nil, nil
+}
+
+// Witness implements Witnessed.
+func (f *eviction) Witness(ctx context.Context, targets *Targets) error {
+	evicted, err := f.InForce(ctx, targets)
+	if evicted {
+		targets.Prove("%s has evicted all that it was to evict", f.name)
+	}
+	return err
 }
 
 // evict asks for the eviction of a pod until it is granted, or the pod is gone for another reason.
@@ -291,7 +300,17 @@ func (f *nodeLoss) Inject(ctx context.Context, targets *Targets) error {
 			return err
 		}
 		targets.Log("node %s loses its power and its volumes", node)
-		return targets.Power(seed).PowerOff(node)
+		power := targets.Power(seed)
+		if err := power.PowerOff(node); err != nil {
+			return err
+		}
+		if err := eventually(ctx, "node "+node+" is off", func(context.Context) (bool, error) {
+			return slices.Contains(power.Off(), node), nil
+		}); err != nil {
+			return err
+		}
+		targets.Prove("node %s in %s is off", node, seed.Name)
+		return nil
 	})
 }
 

@@ -25,6 +25,21 @@ import (
 	"github.com/livecpm/livecpm/test/robustness/fault"
 )
 
+// switches are those of nodes that do not run once they are switched off.
+type switches struct{ off []string }
+
+func (s *switches) PowerOff(node string) error {
+	s.off = append(s.off, node)
+	return nil
+}
+
+func (s *switches) Off() []string { return s.off }
+
+func (s *switches) Replace(context.Context) error {
+	s.off = nil
+	return nil
+}
+
 // What drains are to find: the disruption budgets let members of etcd go, one in each seed, and one relay after the
 // other.
 var _ = Describe("Drains of nodes", func() {
@@ -118,8 +133,19 @@ var _ = Describe("Drains of nodes", func() {
 				WithTimeout(patience.Eventually).Should(BeTrue())
 			Expect(left(ctx, kube)).To(Equal(relays))
 			Expect(left(ctx, source)).To(HaveLen(5))
+			Expect(f.(fault.Witnessed).Witness(ctx, targets)).To(Succeed())
+			Expect(targets.TakeProofs()).To(Equal([]string{name + " has evicted all that it was to evict"}))
 		})
 	}
+
+	It("should have seen that a lost node is off", func(ctx SpecContext) {
+		off := &switches{}
+		targets.Power = func(fault.Seed) fault.Power { return off }
+		f, ok := fault.Get("node-loss-destination")
+		Expect(ok).To(BeTrue())
+		Expect(f.Inject(ctx, targets)).To(Succeed())
+		Expect(targets.TakeProofs()).To(Equal([]string{"node one in seed-b is off"}))
+	})
 
 	It("should not be in force while a budget holds a member in one of two seeds", func(ctx SpecContext) {
 		var released atomic.Bool
@@ -131,6 +157,8 @@ var _ = Describe("Drains of nodes", func() {
 		Eventually(ctx, func() []string { return left(ctx, source) }).WithTimeout(patience.Eventually).
 			Should(Equal(append([]string{"etcd-main-1"}, relays...)))
 		Expect(f.InForce(ctx, targets)).To(BeFalse())
+		Expect(f.(fault.Witnessed).Witness(ctx, targets)).To(Succeed())
+		Expect(targets.TakeProofs()).To(BeEmpty())
 		released.Store(true)
 		Eventually(ctx, func() (bool, error) { return f.InForce(ctx, targets) }).
 			WithTimeout(patience.Eventually).Should(BeTrue())

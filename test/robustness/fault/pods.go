@@ -6,6 +6,7 @@ package fault
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -18,6 +19,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 // gardenNamespace is where Gardener's components and the agent run in a seed.
@@ -93,20 +96,61 @@ func (t *Targets) processesIn(ctx context.Context, c container) ([]int, error) {
 	return pids, nil
 }
 
-// killContainer ends the processes of a container by SIGKILL, so that nothing of it can end in good order. A
-// deletion would not do: the kubelet sends SIGTERM first, whatever the grace period.
-func (t *Targets) killContainer(ctx context.Context, c container) error {
-	pids, err := t.processesIn(ctx, c)
-	if err != nil {
-		return err
-	}
-	t.Log("killing %s (processes %v)", c, pids)
-	for _, pid := range pids {
-		if err := t.Signal(pid, unix.SIGKILL); err != nil {
-			return fmt.Errorf("failed to kill process %d of %s: %w", pid, c, err)
+// killContainers ends the processes of containers by SIGKILL, all at once, so that nothing of them can end in good
+// order. A deletion would not do: the kubelet sends SIGTERM first, whatever the grace period. It returns those that got
+// the signal, also if something else failed.
+func (t *Targets) killContainers(ctx context.Context, chosen []container) (killed []container, err error) {
+	pids := make([][]int, len(chosen))
+	for i, c := range chosen {
+		if pids[i], err = t.processesIn(ctx, c); err != nil {
+			return nil, err
 		}
 	}
-	return t.proveEnded(ctx, pids, c.String())
+	for i, c := range chosen {
+		t.Log("killing %s (processes %v)", c, pids[i])
+		if err := t.killProcesses(pids[i]); err != nil {
+			return killed, fmt.Errorf("failed to kill %s: %w", c, err)
+		}
+		killed = append(killed, c)
+	}
+	for i, c := range chosen {
+		if err := t.proveEnded(ctx, pids[i], c.String()); err != nil {
+			return killed, err
+		}
+	}
+	return killed, nil
+}
+
+// killProcesses sends SIGKILL to the processes of a container. One may end with another one before its turn; not all.
+func (t *Targets) killProcesses(pids []int) error {
+	var gone error
+	signalled := false
+	for _, pid := range pids {
+		err := t.Signal(pid, unix.SIGKILL)
+		switch {
+		case errors.Is(err, unix.ESRCH):
+			gone = fmt.Errorf("process %d: %w", pid, err)
+		case err != nil:
+			return fmt.Errorf("process %d: %w", pid, err)
+		default:
+			signalled = true
+		}
+	}
+	if !signalled {
+		return gone
+	}
+	return nil
+}
+
+// inSource counts the containers in the source.
+func (t *Targets) inSource(containers []container) int {
+	n := 0
+	for _, c := range containers {
+		if c.seed.Name == t.Seeds[steps.Source].Name {
+			n++
+		}
+	}
+	return n
 }
 
 func containerID(pod *corev1.Pod, container string) string {

@@ -5,29 +5,24 @@ package fault
 
 import (
 	"context"
-	"fmt"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
-// relayKill kills the relay of the first member and deletes its pod, without leaving it any time. The pod that follows
-// it has another address, which everybody who was connected has to learn.
-type relayKill struct {
-	fault
-
-	role steps.Role
-}
-
 const (
-	familyRelayKill = "relay-kill"
+	familyRelayKill  = "relay-kill"
+	familyRelayEvict = "relay-evict"
 
 	relayContainer = "relay"
 )
+
+// preparingDestination is when the destination gets what its members need to join, its relays among them.
+var preparingDestination = point{gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined,
+	At(steps.ReasonPreparingDestination)}
 
 // relaySpans say from when to when each side has relays.
 var relaySpans = map[steps.Role]span{
@@ -43,32 +38,19 @@ var relaySpans = map[steps.Role]span{
 	},
 }
 
+// relayExcept are moments at which a side has no relays yet.
+var relayExcept = map[steps.Role][]point{steps.Destination: {preparingDestination}}
+
+// relayKills kill the relay of the first member and delete its pod, without leaving it any time. The pod that follows
+// it has another address, which everybody who was connected has to learn.
 func relayKills() []Fault {
 	const family = familyRelayKill
 	faults := []Fault{}
 	for _, role := range sides {
-		faults = append(faults,
-			&relayKill{fault{name: family + "-" + string(role), family: family, span: relaySpans[role]}, role})
+		faults = append(faults, &kill{fault{name: family + "-" + string(role), family: family, span: relaySpans[role],
+			except: relayExcept[role]}, firstRelay(role)})
 	}
 	return faults
-}
-
-// Inject implements Fault.
-func (f *relayKill) Inject(ctx context.Context, targets *Targets) error {
-	relays, err := firstRelay(f.role)(ctx, targets)
-	if err != nil {
-		return err
-	}
-	for _, relay := range relays {
-		// A deletion alone would be proven by an object that is gone, while the relay still ends in good order.
-		if err := targets.killContainer(ctx, relay); err != nil {
-			return fmt.Errorf("%s (%s): %w", relay.seed.Name, f.role, err)
-		}
-		if err := targets.deletePod(ctx, relay.seed, relay.pod, ptr.To[int64](0)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // firstRelay chooses the relay of the first member.

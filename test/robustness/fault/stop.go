@@ -36,7 +36,8 @@ const (
 type chooser func(ctx context.Context, targets *Targets) ([]container, error)
 
 // stop stops the processes of containers where they stand: nobody gets an answer, connections stay open, and locks and
-// leases are not released. Probes may end a container before the fault is over, which counts as missed (InForce).
+// leases are not released. Probes may end a container before the fault is over, which counts as missed (InForce). That
+// of etcd does not: it only tells whether the member is ready.
 type stop struct {
 	fault
 
@@ -45,8 +46,6 @@ type stop struct {
 	namespace string
 	// container is the name of all containers that choose may return.
 	container string
-	// restarts is how many etcd pods of the source the probes may restart.
-	restarts int
 
 	// pids are the processes that Inject has stopped.
 	pids []int
@@ -59,24 +58,24 @@ func stops() []Fault {
 	for _, which := range anyMembers {
 		faults = append(faults, &stop{
 			fault:  fault{name: familyEtcdStop + "-" + which.name, family: familyEtcdStop, span: whole, course: course},
-			choose: which.choose, container: etcdContainer, restarts: which.members,
+			choose: which.choose, container: etcdContainer,
 		})
 	}
 	faults = append(faults, &stop{
 		fault: fault{name: familyEtcdStop + "-" + twoMembers.name, family: familyEtcdStop, span: fiveVoters,
 			course: course},
-		choose: twoMembers.choose, container: etcdContainer, restarts: twoMembers.members,
+		choose: twoMembers.choose, container: etcdContainer,
 	})
-	of := func(family string, role steps.Role, span span) fault {
-		return fault{name: family + "-" + string(role), family: family, span: span, course: course}
+	of := func(family string, role steps.Role, span span, except ...point) fault {
+		return fault{name: family + "-" + string(role), family: family, span: span, except: except, course: course}
 	}
 	for _, role := range sides {
 		faults = append(faults, &stop{fault: of(familyAgentStop, role, whole), choose: leadingAgents(role),
 			namespace: gardenNamespace, container: agentContainer})
 	}
 	for _, role := range sides {
-		faults = append(faults, &stop{fault: of(familyRelayStop, role, relaySpans[role]), choose: firstRelay(role),
-			container: relayContainer})
+		faults = append(faults, &stop{fault: of(familyRelayStop, role, relaySpans[role], relayExcept[role]...),
+			choose: firstRelay(role), container: relayContainer})
 	}
 	for _, role := range sides {
 		faults = append(faults, &stop{fault: of(familyAPIServerStop, role, kubeAPIServerSpans[role]),
@@ -146,8 +145,6 @@ func firstOf(role steps.Role, namespace, deployment, name string) chooser {
 		return chosen, err
 	}
 }
-
-func (f *stop) sourceEtcdRestarts() int { return f.restarts }
 
 // Inject implements Fault.
 func (f *stop) Inject(ctx context.Context, targets *Targets) error {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	. "github.com/onsi/ginkgo/v2"
@@ -62,7 +63,11 @@ type etcd struct {
 	voters int
 	broken []string
 	alarms []string
+
+	mu     sync.Mutex
 	closed int
+	// meet is called by each question for a status, if it is set.
+	meet func()
 }
 
 type member struct {
@@ -74,6 +79,9 @@ type member struct {
 func id(pod string) uint64 { return uint64(len(pod))*100 + uint64(pod[len(pod)-1]) }
 
 func (m member) Status(context.Context) (uint64, uint64, error) {
+	if m.meet != nil {
+		m.meet()
+	}
 	if slices.Contains(m.broken, m.pod) {
 		return 0, 0, errors.New("no answer")
 	}
@@ -106,6 +114,8 @@ func (m member) Disarm(context.Context) error {
 }
 
 func (m member) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.closed++
 	return nil
 }
