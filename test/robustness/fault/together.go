@@ -26,12 +26,26 @@ func HidesGarden(f Fault) bool {
 	return f.Family() == familyGardenStop || f.Family() == familyGardenEtcdStop
 }
 
-// SourceEtcdRestarts returns how many etcd pods of the source may restart because of the fault.
+// SourceEtcdRestarts returns how many etcd pods of the source restart because of what the fault has done so far.
 func SourceEtcdRestarts(f Fault) int {
 	if restarting, ok := f.(interface{ sourceEtcdRestarts() int }); ok {
 		return restarting.sourceEtcdRestarts()
 	}
 	return 0
+}
+
+// victims name what families of faults kill, stop or replace, where several do.
+var victims = map[string]string{
+	familyAgentKill: "agent", familyAgentStop: "agent",
+	familyRelayKill: "relay", familyRelayStop: "relay", familyRelayEvict: "relay",
+	familyGatewayKill: "gateway", familyGatewayStop: "gateway",
+	familyAPIServerDelete: "kube-apiserver", familyAPIServerStop: "kube-apiserver",
+}
+
+// sameVictim reports whether both hit the same component.
+func sameVictim(f, g Fault) bool {
+	victim := victims[f.Family()]
+	return victim != "" && victim == victims[g.Family()]
 }
 
 // changesVersion are the families of faults that change which version a Seed reports. One ends the other.
@@ -53,6 +67,9 @@ func Bearable(first, second Fault, firstAt, secondAt Moment) (reason string, bea
 	switch {
 	case first.Family() == second.Family():
 		return "they are of one kind", false
+	case sameVictim(first, second):
+		// What was killed is not there to be stopped for a while, and a kill ends what stands still before its time.
+		return "both hit the " + victims[first.Family()], false
 	case weakening[first.Family()] && weakening[second.Family()]:
 		return "both weaken etcd", false
 	case needsQuorum[first.Family()] && cutting[second.Family()] ||
@@ -62,8 +79,11 @@ func Bearable(first, second Fault, firstAt, secondAt Moment) (reason string, bea
 		return "a gardenlet that starts reports its true version", false
 	case firstAt == Boundary && secondAt == Boundary && (first.Course().Early || second.Course().Early):
 		return "one of them keeps the step from beginning, in whose beginning the other one is to strike", false
-	case HidesGarden(first) && firstAt == Boundary && secondAt != Boundary:
+	case firstAt != secondAt && HidesGarden(first) && secondAt != Boundary:
 		return "the first one hides the moment of the second", false
+	case firstAt != secondAt && HidesGarden(second) && firstAt != Boundary:
+		// Which of two moments within a step comes first is not certain.
+		return "the second one may hide the moment of the first", false
 	case lasting && firstAt == secondAt && gardenwards[first.Family()] && gardenwards[second.Family()]:
 		return "both keep the step waiting", false
 	case lasting && firstAt == secondAt && gardenwards[first.Family()] != gardenwards[second.Family()] &&
