@@ -91,6 +91,7 @@ var _ = Describe("All", func() {
 		Entry(nil, "apiserver-delete-destination", "........bibibibi"),
 		Entry(nil, "relay-kill-source", "..bibibibibib..."),
 		Entry(nil, "relay-kill-destination", "...ibibibibibi.."),
+		Entry(nil, "cut-5s", "...ibibibibibi.."),
 		Entry(nil, "cut-10m", "..bibibibibibi.."),
 		Entry(nil, "rtt-180ms", "..bibibibibibi.."),
 		Entry(nil, "garden-stop-60s", "bibibibibibibibi"),

@@ -33,6 +33,21 @@ func (v Variant) does(when steps.When) bool {
 	return true
 }
 
+// withheld are the reasons that the landscape's migrations report only when something has gone wrong beside the fault,
+// or is set up otherwise, and why. A cell at such a moment would always be missed.
+var withheld = map[steps.Reason]string{
+	steps.ReasonWaitingForSourceEtcd: "the step shows it only while a member of the source is not healthy, and all " +
+		"are when it begins",
+	steps.ReasonReleasingDNSRecords: "the step shows it only while a controller is busy with a DNSRecord, and is " +
+		"over within two seconds otherwise",
+	steps.ReasonWaitingForClientsToLeave: "the step shows it only if the step before has not drained the clients, " +
+		"because the kube-apiservers end TLS (`TLS_TERMINATION=off`)",
+}
+
+// Withheld returns why no migration of the landscape's shoot has a moment at which the reason shows, though the model
+// of the steps has the reason; empty if some have.
+func Withheld(reason steps.Reason) string { return withheld[reason] }
+
 // At returns the moment at which the condition of a step shows the reason.
 func At(reason steps.Reason) Moment { return Moment(reason) }
 
@@ -42,7 +57,8 @@ func (m Moment) Reason() (steps.Reason, bool) {
 }
 
 // MomentsOf returns the moments of a step in a migration of the variant, in their order: its boundary, its midst, and
-// one for each reason with which the condition tells what is being done. They follow from the model of the step.
+// one for each reason with which the condition tells what is being done. They follow from the model of the step. Those
+// that no migration of the landscape's shoot has are left out (Withheld).
 func MomentsOf(step steps.Step, variant Variant) []Moment {
 	moments := Moments()
 	for _, work := range step.Work {
@@ -50,7 +66,7 @@ func MomentsOf(step steps.Step, variant Variant) []Moment {
 			continue
 		}
 		for _, reason := range work.Reasons {
-			if moment := At(reason); !slices.Contains(moments, moment) {
+			if moment := At(reason); Withheld(reason) == "" && !slices.Contains(moments, moment) {
 				moments = append(moments, moment)
 			}
 		}
@@ -58,7 +74,8 @@ func MomentsOf(step steps.Step, variant Variant) []Moment {
 	return moments
 }
 
-// Rank orders the moments of a step. Those that no variant has come last.
+// Rank orders the moments of a step in lists. A step need not come to them in this order: the reasons that mark its
+// midst may follow others. Those that no variant has come last.
 func Rank(step steps.Step, moment Moment) int {
 	if i := slices.Index(Moments(), moment); i >= 0 {
 		return i

@@ -46,6 +46,10 @@ var without = map[steps.Reason]string{
 	steps.ReasonAbandoned:           "the suite of recovery strikes it",
 	steps.ReasonAbandoningSource:    "the suite of recovery strikes it",
 	steps.ReasonSourceAbandoned:     "the suite of recovery strikes it",
+	// Of a healthy migration of the landscape's shoot.
+	steps.ReasonWaitingForSourceEtcd:     "step 1 shows it only if an etcd is not healthy",
+	steps.ReasonReleasingDNSRecords:      "step 5 shows it only while a DNSRecord is busy",
+	steps.ReasonWaitingForClientsToLeave: "step 7 shows it only if TLS ends at the kube-apiservers",
 }
 
 // declared returns all reasons that the files of the model declare.
@@ -99,6 +103,11 @@ var _ = Describe("Moments", func() {
 		for _, step := range steps.Table() {
 			for _, work := range step.Work {
 				for _, reason := range work.Reasons {
+					if _, excused := without[reason]; excused {
+						Expect(fault.Withheld(reason)).NotTo(BeEmpty(), "%s %s", step, reason)
+						continue
+					}
+					Expect(fault.Withheld(reason)).To(BeEmpty(), "%s %s", step, reason)
 					Expect(slices.ContainsFunc(fault.Variants(), func(v fault.Variant) bool {
 						return slices.Contains(fault.MomentsOf(step, v), fault.At(reason))
 					})).To(BeTrue(), "%s %s", step, reason)
@@ -120,6 +129,15 @@ var _ = Describe("Moments", func() {
 		Expect(fault.MomentsOf(start, fault.Variant{})).NotTo(ContainElement(tunnel))
 	})
 
+	It("should leave out what a healthy migration never shows", func() {
+		release, cleanup := steps.Table()[4], steps.Table()[6]
+		Expect(fault.MomentsOf(release, fault.Variant{})).To(Equal(fault.Moments()))
+		Expect(fault.MomentsOf(cleanup, fault.Variant{})).To(Equal([]fault.Moment{fault.Boundary, fault.Inside,
+			"StoppingSourceControlPlane", "SourceControllersStopped", "DeletingSourceResources"}))
+		Expect(fault.MomentsOf(steps.Table()[0], fault.Variant{})).To(Equal([]fault.Moment{fault.Boundary,
+			fault.Inside, "PersistingShootState", "ShootStatePersisted"}))
+	})
+
 	It("should be in the order in which the parts of a step are", func() {
 		move := steps.Table()[5]
 		last := -1
@@ -137,6 +155,28 @@ var _ = Describe("Moments", func() {
 		Expect(relay.Applies(steps.Table()[6], fault.Boundary)).To(BeTrue())
 		Expect(relay.Applies(steps.Table()[6], fault.At(steps.ReasonSourceControllersStopped))).To(BeFalse())
 	})
+
+	DescribeTable("should be left out where there is nothing to hit yet, or any more",
+		func(step int, moment fault.Moment, none, some []string) {
+			for _, name := range append(slices.Clone(none), some...) {
+				f, ok := fault.Get(name)
+				Expect(ok).To(BeTrue())
+				Expect(f.Applies(steps.Table()[step-1], moment)).To(Equal(slices.Contains(some, name)), name)
+			}
+		},
+		Entry("before members join, for what is over by then", 2, fault.Boundary,
+			[]string{"cut-5s", "reset-5s"}, []string{"cut-60s", "cut-oneway-source", "loss-10pct", "rtt-50ms"}),
+		Entry("while the destination prepares", 2, fault.At(steps.ReasonPreparingDestination),
+			[]string{"cut-5s", "reset-5s", "relay-kill-destination", "relay-stop-destination"},
+			[]string{"cut-60s", "loss-10pct", "relay-kill-source", "relay-stop-source"}),
+		Entry("while members join", 2, fault.At(steps.ReasonJoiningEtcdMembers), nil,
+			[]string{"cut-5s", "reset-5s", "relay-kill-destination", "relay-stop-destination"}),
+		Entry("while the source's kube-apiserver stops", 7, fault.At(steps.ReasonSourceControllersStopped), nil,
+			[]string{"cut-5s", "rtt-50ms"}),
+		Entry("when it has stopped", 7, fault.At(steps.ReasonDeletingSourceResources),
+			[]string{"cut-5s", "cut-60s", "cut-10m", "cut-oneway-source", "reset-5s", "loss-10pct", "rtt-50ms"},
+			[]string{"relay-kill-destination"}),
+	)
 })
 
 var _ = Describe("Bounds", func() {

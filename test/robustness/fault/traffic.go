@@ -56,6 +56,20 @@ var trafficSpan = span{
 	point{gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup, Inside},
 }
 
+// prepares is longer than the destination prepares before its members join.
+const prepares = 30 * time.Second
+
+// disturbance returns what faults of the traffic have in common. They have nothing to hit when the source has neither
+// members nor a kube-apiserver left, nor before members join if they are over by then.
+func disturbance(name, family string, course Course) fault {
+	joins := gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined
+	idle := []point{{gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup, At(steps.ReasonDeletingSourceResources)}}
+	if course.Lasts < prepares {
+		idle = append(idle, point{joins, Boundary}, preparingDestination)
+	}
+	return fault{name: name, family: family, span: trafficSpan, except: idle, course: course}
+}
+
 // cuts interrupt the traffic: for less than an election of etcd takes, for longer, and for longer than any request
 // waits.
 func cuts() []Fault {
@@ -65,9 +79,8 @@ func cuts() []Fault {
 		name  string
 		lasts time.Duration
 	}{{"5s", 5 * time.Second}, {"60s", time.Minute}, {"10m", 10 * time.Minute}} {
-		faults = append(faults,
-			&traffic{fault: fault{name: family + "-" + cut.name, family: family, span: trafficSpan,
-				course: Course{Lasts: cut.lasts}}, cut: loadbalancer.CutFreeze})
+		faults = append(faults, &traffic{fault: disturbance(family+"-"+cut.name, family, Course{Lasts: cut.lasts}),
+			cut: loadbalancer.CutFreeze})
 	}
 	return faults
 }
@@ -77,22 +90,25 @@ func cuts() []Fault {
 func oneWayCuts() []Fault {
 	faults := []Fault{}
 	for _, role := range sides {
-		faults = append(faults, &traffic{fault: fault{name: familyOneWay + "-" + string(role), family: familyOneWay,
-			span: trafficSpan, course: Course{Lasts: time.Minute}}, cut: loadbalancer.CutFreeze, sender: role})
+		faults = append(faults, &traffic{
+			fault: disturbance(familyOneWay+"-"+string(role), familyOneWay, Course{Lasts: time.Minute}),
+			cut:   loadbalancer.CutFreeze, sender: role,
+		})
 	}
 	return faults
 }
 
 // resets end all connections at once, and refuse new ones for a while.
 func resets() []Fault {
-	return []Fault{&traffic{fault: fault{name: familyReset + "-5s", family: familyReset, span: trafficSpan,
-		course: Course{Lasts: 5 * time.Second}}, cut: loadbalancer.CutReset}}
+	return []Fault{&traffic{fault: disturbance(familyReset+"-5s", familyReset, Course{Lasts: 5 * time.Second}),
+		cut: loadbalancer.CutReset}}
 }
 
 // losses drop a part of the packets for the rest of the step. What is sent again comes out of order.
 func losses() []Fault {
-	return []Fault{&traffic{fault: fault{name: familyLoss + "-10pct", family: familyLoss, span: trafficSpan,
-		course: Course{Lasts: maxLatency, ThroughStep: true}}, loss: 10}}
+	return []Fault{&traffic{
+		fault: disturbance(familyLoss+"-10pct", familyLoss, Course{Lasts: maxLatency, ThroughStep: true}), loss: 10,
+	}}
 }
 
 // maxLatency bounds how long latency is in force in a step that does not end.
@@ -106,8 +122,8 @@ func latencies() []Fault {
 	for _, milliseconds := range []time.Duration{50, 100, 180} {
 		roundTrip := milliseconds * time.Millisecond
 		faults = append(faults, &traffic{
-			fault: fault{name: fmt.Sprintf("%s-%s", family, roundTrip), family: family, span: trafficSpan,
-				course: Course{Lasts: maxLatency, ThroughStep: true}},
+			fault: disturbance(fmt.Sprintf("%s-%s", family, roundTrip), family,
+				Course{Lasts: maxLatency, ThroughStep: true}),
 			latency: roundTrip / 2, // in each direction
 		})
 	}
