@@ -6,7 +6,6 @@ package robustness
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -25,10 +24,13 @@ type Alone struct {
 var DefaultAlone = Alone{Requests: 500, Load: 15 * time.Second}
 
 const (
-	// windowsTimeout bounds how long a cell may hold the migration for its window.
+	// windowsTimeout is what a window adds to the time that a migration may take. Nothing else bounds how long a cell
+	// holds it. The last window, which holds nothing, is waited for so long.
 	windowsTimeout = 3 * time.Minute
 	// windowInterval is how often the last window is looked at.
 	windowInterval = time.Second
+	// looks is how often it is tried to see whether a moment has passed.
+	looks = 3
 )
 
 // Check returns an error unless each of the cells can have a window of its own in one migration.
@@ -102,48 +104,43 @@ func (d *director) filled() bool {
 }
 
 // momentPassed looks once more after the fault has struck, and returns why the cell's moment is not known to have
-// lasted so long; empty if it has.
-func (d *director) momentPassed(ctx context.Context, s *strike) string {
+// lasted so long; empty if it has. It is late if the moment is known to have been over.
+func (d *director) momentPassed(ctx context.Context, s *strike) (why string, late bool) {
 	shoot, err := d.look(ctx)
+	for range looks - 1 {
+		if err == nil || fault.HidesGarden(s.fault) {
+			break
+		}
+		shoot, err = d.look(ctx)
+	}
 	if err != nil {
 		if fault.HidesGarden(s.fault) {
 			// Nobody can have changed the condition since.
-			return ""
+			return "", false
 		}
-		return fmt.Sprintf("nobody could see whether the moment had passed: %v", err)
+		return fmt.Sprintf("nobody could see whether the moment had passed: %v", err), false
 	}
 	conditions := steps.Conditions(shoot)
 	step, unfinished := steps.Current(conditions)
 	if !unfinished || step.Condition != s.cell.Step {
-		return "the step was over before the fault had struck"
+		return "the step was over before the fault had struck", true
 	}
 	reason, certain := s.cell.Moment.Reason()
 	if now := conditionOf(conditions, step).Reason; certain && now != string(reason) {
-		return fmt.Sprintf("the moment was over before the fault had struck: %s says %s", step, now)
+		return fmt.Sprintf("the moment was over before the fault had struck: %s says %s", step, now), true
 	}
-	return ""
+	return "", false
 }
 
 // judgeAlone adds what makes a cell with a window of its own fail, or prove nothing.
 func (r *Result) judgeAlone(result *CellResult, s *strike, alone Alone) {
-	result.Proofs = slices.Concat(s.proofs, s.seen)
-	missed := func(format string, args ...any) {
-		result.Outcome, result.Problems = worse(result.Outcome, Missed),
-			append(result.Problems, fmt.Sprintf(format, args...))
-	}
-	if s.passed != "" {
-		missed("%s", s.passed)
-	}
-	if len(result.Proofs) == 0 {
-		missed("nobody has seen that the fault struck")
-	}
 	w := result.Window
 	for _, side := range []struct {
 		name string
 		part Part
 	}{{"before", w.Before}, {"after", w.After}} {
 		if side.part.Requests < alone.Requests || side.part.Seconds < alone.Load.Seconds() {
-			missed("too little load %s the fault: %d requests in %.1f s, needed are %d in %.0f s", side.name,
+			result.miss("too little load %s the fault: %d requests in %.1f s, needed are %d in %.0f s", side.name,
 				side.part.Requests, side.part.Seconds, alone.Requests, alone.Load.Seconds())
 		}
 	}

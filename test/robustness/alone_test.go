@@ -33,6 +33,8 @@ type lone struct {
 	requests int
 	shoot    *gardencorev1beta1.Shoot
 	lookErr  error
+	// looks is how often looking fails before it succeeds, if it is not to fail for ever.
+	looks int
 }
 
 const perSecond = 20
@@ -58,7 +60,12 @@ func newLone(ctx context.Context, faults []fault.Fault, cells ...robustness.Cell
 		Faults: faults, Clock: l.clock, Alone: &robustness.DefaultAlone, Targets: &fault.Targets{},
 		LastAcknowledged: func() time.Time { return l.clock.Now().Add(time.Millisecond) },
 		Requests:         func() int { return l.requests },
-		Look:             func(context.Context) (*gardencorev1beta1.Shoot, error) { return l.shoot, l.lookErr },
+		Look: func(context.Context) (*gardencorev1beta1.Shoot, error) {
+			if l.looks--; l.looks >= 0 {
+				return nil, errors.New("a late answer")
+			}
+			return l.shoot, l.lookErr
+		},
 		Pause: func(context.Context, gardencorev1beta1.ConditionType) error {
 			return nil
 		},
@@ -227,6 +234,10 @@ var _ = Describe("Cells that are alone", func() {
 		Expect(strike(ctx, boundary, asIs, func(*robustness.Result) {})).To(Succeed())
 	})
 
+	It("should look again for the moment if there is no answer", func(ctx SpecContext) {
+		Expect(strike(ctx, boundary, func(l *lone) { l.looks = 2 }, func(*robustness.Result) {})).To(Succeed())
+	})
+
 	DescribeTable("should prove nothing", func(ctx SpecContext, at robustness.Cell, spoil func(*lone), why string) {
 		Expect(strike(ctx, at, spoil, func(*robustness.Result) {})).
 			To(MatchError(And(ContainSubstring(": missed ("), ContainSubstring(why))))
@@ -234,9 +245,9 @@ var _ = Describe("Cells that are alone", func() {
 		Entry("without a proof", boundary, func(*lone) { kill.proof = "" }, "nobody has seen that the fault struck"),
 		Entry("when the step is over", boundary, func(l *lone) { l.shoot = migrating(2, steps.ReasonPending) },
 			"the step was over before the fault had struck"),
-		Entry("when the moment is over", cell("kill", 1, fault.At(steps.ReasonWaitingForSourceEtcd)),
-			func(l *lone) { l.shoot = migrating(1, steps.ReasonPersistingShootState) },
-			"the moment was over before the fault had struck: SourceEtcdPreparedForPeerJoin says PersistingShootState"),
+		Entry("when the moment is over", cell("kill", 1, fault.At(steps.ReasonPersistingShootState)),
+			func(l *lone) { l.shoot = migrating(1, steps.ReasonShootStatePersisted) },
+			"the moment was over before the fault had struck: SourceEtcdPreparedForPeerJoin says ShootStatePersisted"),
 		Entry("when nobody can see the moment", boundary, func(l *lone) { l.lookErr = errors.New("no answer") },
 			"nobody could see whether the moment had passed: no answer"),
 	)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,8 +47,15 @@ type strike struct {
 	// proofs are the effects that were seen as the fault struck, and seen those that were while it was in force.
 	proofs, seen []string
 	// passed says why the moment of the cell is not known to have lasted until the fault had struck; empty if it is.
+	// late is true if it is known that it has not.
 	passed string
+	late   bool
+	// due is when the moment of the cell was seen. Those of one step that are due at once strike together.
+	due time.Time
 }
+
+// open reports whether the moment of the cell may still come.
+func (s *strike) open() bool { return !s.missed && s.injected.IsZero() && s.err == nil }
 
 // done reports whether the next cell may follow.
 func (s *strike) done() bool {
@@ -56,7 +64,8 @@ func (s *strike) done() bool {
 
 // director lets the faults of a migration strike at their moments. Steps can be over within a second, so the migration
 // is held before every step that has a cell (the annotation pause-before). It may continue when the faults before are
-// over and clients can write again. Cells of one moment strike together.
+// over and clients can write again. Each cell of the step then strikes as its moment is seen, in whichever order the
+// moments come. Cells of one moment strike together.
 type director struct {
 	clock   clock.PassiveClock
 	targets *fault.Targets
@@ -75,8 +84,8 @@ type director struct {
 
 	mu      sync.Mutex
 	strikes []*strike
-	// next is the index of the first cell that is due, armed whether its step was let continue, began when that step
-	// was seen to have begun.
+	// next is the index of the first cell of the step that comes next or is under way, armed whether that step was let
+	// continue, began when it was seen to have begun.
 	next    int
 	armed   bool
 	began   time.Time
@@ -217,51 +226,66 @@ func (d *director) observe(ctx context.Context, shoot *gardencorev1beta1.Shoot) 
 	}
 
 	due := d.due()
-	moment := due[0].cell.Moment
 	step, _ := steps.Get(due[0].cell.Step)
 	condition := conditionOf(conditions, step)
 	if !d.armed {
-		if condition.Reason != string(steps.ReasonPaused) || !d.settled() || !d.windowOpen() {
-			return
-		}
-		if moment == fault.Boundary && due[0].fault.Course().Early {
-			d.injectAll(ctx, due, condition)
-		}
-		if err := d.release(ctx); err != nil {
-			// The step does not begin, and the next observation tries again.
-			d.log("failed to let the migration continue: %v", err)
-			return
-		}
-		d.armed = true
-		if moment == fault.Boundary {
-			d.injectAll(ctx, due, condition) // Those that have struck early do not strike again.
-			d.advance()
-		}
+		d.arm(ctx, due, condition)
 		return
 	}
-
 	if d.began.IsZero() && steps.Begun(conditions, step) {
 		d.began = d.clock.Now()
 	}
-	if d.reached(step, moment, condition) {
-		d.injectAll(ctx, due, condition)
-		d.advance()
-	}
+	d.injectAll(ctx, d.reached(due, step, condition), condition)
+	d.advance()
 }
 
-// reached reports whether the step is at the moment now.
-func (d *director) reached(step steps.Step, moment fault.Moment, condition gardencorev1beta1.Condition) bool {
-	if reason, ok := moment.Reason(); ok {
-		return !d.began.IsZero() && condition.Reason == string(reason)
+// arm lets a step continue that is held before its cells, if nothing speaks against that, and those of its boundary
+// strike.
+func (d *director) arm(ctx context.Context, due []*strike, condition gardencorev1beta1.Condition) {
+	if condition.Reason != string(steps.ReasonPaused) || !d.settled() || !d.windowOpen() {
+		return
 	}
-	return step.Midst.Reached(d.clock.Now(), d.began, steps.Reason(condition.Reason))
+	var boundary []*strike
+	early := false
+	for _, s := range due {
+		if s.cell.Moment == fault.Boundary {
+			boundary, early = append(boundary, s), early || s.fault.Course().Early
+		}
+	}
+	if early {
+		d.injectAll(ctx, boundary, condition)
+	}
+	if err := d.release(ctx); err != nil {
+		// The step does not begin, and the next observation tries again.
+		d.log("failed to let the migration continue: %v", err)
+		return
+	}
+	d.armed = true
+	d.injectAll(ctx, boundary, condition) // Those that have struck early do not strike again.
+	d.advance()
 }
 
-// due are the strikes of the moment that comes next.
+// reached are those of the strikes whose moment is now. A step may report its reasons in another order than the model
+// has them, and leave some out: none has to wait for another one.
+func (d *director) reached(due []*strike, step steps.Step, condition gardencorev1beta1.Condition) []*strike {
+	var reached []*strike
+	for _, s := range due {
+		now := step.Midst.Reached(d.clock.Now(), d.began, steps.Reason(condition.Reason))
+		if reason, ok := s.cell.Moment.Reason(); ok {
+			now = !d.began.IsZero() && condition.Reason == string(reason)
+		}
+		if now && s.open() {
+			reached = append(reached, s)
+		}
+	}
+	return reached
+}
+
+// due are all strikes of the step that comes next or is under way.
 func (d *director) due() []*strike {
-	next := d.strikes[d.next].cell
+	step := d.strikes[d.next].cell.Step
 	end := d.next
-	for end < len(d.strikes) && d.strikes[end].cell.Step == next.Step && d.strikes[end].cell.Moment == next.Moment {
+	for end < len(d.strikes) && d.strikes[end].cell.Step == step {
 		end++
 	}
 	return d.strikes[d.next:end]
@@ -269,6 +293,12 @@ func (d *director) due() []*strike {
 
 // injectAll lets the faults strike: first the momentary ones, because one that lasts may keep the others from striking.
 func (d *director) injectAll(ctx context.Context, due []*strike, condition gardencorev1beta1.Condition) {
+	now := d.clock.Now()
+	for _, s := range due {
+		if s.open() {
+			s.due = now
+		}
+	}
 	for _, lasting := range []bool{false, true} {
 		for _, s := range due {
 			if (s.fault.Course().Lasts > 0) == lasting {
@@ -290,8 +320,10 @@ func (d *director) pass(ctx context.Context, reached int) {
 	missed := false
 	for d.next < len(d.strikes) && steps.Index(d.strikes[d.next].cell.Step) < reached {
 		for _, s := range d.due() {
-			s.missed, missed = true, true
-			d.log("missed %s: the step is over", s.cell)
+			if s.open() {
+				s.missed, missed = true, true
+				d.log("missed %s: the step is over", s.cell)
+			}
 		}
 		d.advance()
 	}
@@ -324,7 +356,7 @@ func (d *director) release(ctx context.Context) error {
 }
 
 func (d *director) inject(ctx context.Context, s *strike, condition gardencorev1beta1.Condition) {
-	if !s.injected.IsZero() || s.err != nil {
+	if !s.open() {
 		return
 	}
 	d.log("injecting %s (%s: %s)", s.cell, condition.Type, condition.Reason)
@@ -350,19 +382,17 @@ func (d *director) inject(ctx context.Context, s *strike, condition gardencorev1
 	if s.fault.Course().Lasts == 0 {
 		s.healed, s.over = s.injected, d.mark()
 	}
-	if d.alone != nil {
-		s.passed = d.momentPassed(ctx, s)
-	}
+	s.passed, s.late = d.momentPassed(ctx, s)
 }
 
-// advance continues to the next moment. One of the same step is armed already.
+// advance continues to the next step with cells when none of this one is left.
 func (d *director) advance() {
 	due := d.due()
-	step := due[0].cell.Step
-	d.next += len(due)
-	if d.next == len(d.strikes) || d.strikes[d.next].cell.Step != step {
-		d.armed, d.began = false, time.Time{}
+	if slices.ContainsFunc(due, (*strike).open) {
+		return
 	}
+	d.next += len(due)
+	d.armed, d.began = false, time.Time{}
 }
 
 func conditionOf(conditions []gardencorev1beta1.Condition, step steps.Step) gardencorev1beta1.Condition {

@@ -246,6 +246,37 @@ var _ = Describe("Director", func() {
 		Expect(done()).To(Equal([]string{"inject cut"}))
 	})
 
+	It("should strike at a reason before the midst of the step, and at the midst then", func(ctx SpecContext) {
+		d := start(ctx, cell("kill", 2, fault.Inside), cell("cut", 2, fault.At(steps.ReasonPreparingDestination)),
+			cell("kill", 3, fault.Boundary))
+		d.Observe(ctx, migrating(2, steps.ReasonPaused))
+		Expect(done()).To(Equal([]string{"pause 2", "pause 3"}))
+		d.Observe(ctx, migrating(2, steps.ReasonPreparingDestination))
+		Expect(done()).To(Equal([]string{"inject cut"}))
+		clock.Step(time.Minute)
+		d.Heal(ctx)
+		d.Observe(ctx, migrating(2, steps.ReasonJoiningEtcdMembers))
+		Expect(done()).To(Equal([]string{"heal cut", "inject kill"}))
+		acked = clock.Now().Add(time.Millisecond)
+		d.Observe(ctx, migrating(2, steps.ReasonPreparingDestination))
+		d.Observe(ctx, migrating(3, steps.ReasonPaused))
+		Expect(done()).To(Equal([]string{"pause 0", "inject kill"}))
+	})
+
+	It("should not wait for a reason that the step leaves out", func(ctx SpecContext) {
+		d := start(ctx, cell("kill", 6, fault.At(steps.ReasonWaitingForDNS)),
+			cell("cut", 6, fault.At(steps.ReasonDrainingClients)), cell("kill", 7, fault.Boundary))
+		d.Observe(ctx, migrating(6, steps.ReasonPaused))
+		d.Observe(ctx, migrating(6, steps.ReasonSwitchingDNSRecords))
+		d.Observe(ctx, migrating(6, steps.ReasonDrainingClients))
+		Expect(done()).To(Equal([]string{"pause 6", "pause 7", "inject cut"}))
+		clock.Step(time.Minute)
+		d.Heal(ctx)
+		acked = clock.Now().Add(time.Millisecond)
+		d.Observe(ctx, migrating(7, steps.ReasonPaused))
+		Expect(done()).To(Equal([]string{"heal cut", "pause 7", "pause 0", "inject kill"}), "the first one is missed")
+	})
+
 	It("should let faults of one moment strike together, those that last after the others", func(ctx SpecContext) {
 		d := start(ctx, cell("cut", 2, fault.Boundary), cell("kill", 2, fault.Boundary), cell("slow", 6, fault.Inside),
 			cell("kill", 6, fault.Inside))

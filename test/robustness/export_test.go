@@ -14,7 +14,13 @@ import (
 )
 
 // Director drives a director by hand.
-type Director struct{ *director }
+type Director struct {
+	*director
+	// seen is the shoot that was observed last.
+	seen *seen
+}
+
+type seen struct{ shoot *gardencorev1beta1.Shoot }
 
 // Stage is what a director works with.
 type Stage struct {
@@ -27,9 +33,9 @@ type Stage struct {
 	Alone *Alone
 	// Requests is how many requests of clients have ended.
 	Requests func() int
-	// Look returns the shoot after a fault has struck.
+	// Look returns the shoot after a fault has struck; the one that was observed last by default.
 	Look func(context.Context) (*gardencorev1beta1.Shoot, error)
-	// Targets are what faults hit.
+	// Targets are what faults hit; the default has nothing.
 	Targets *fault.Targets
 	// Pause makes the migration hold before a step.
 	Pause func(context.Context, gardencorev1beta1.ConditionType) error
@@ -50,13 +56,21 @@ func NewDirector(cells []Cell, stage Stage) (Director, error) {
 	}
 	d.alone, d.requests, d.look, d.targets = stage.Alone, stage.Requests, stage.Look, stage.Targets
 	d.clock, d.lastAcknowledged, d.pause = stage.Clock, stage.LastAcknowledged, stage.Pause
-	return Director{d}, nil
+	last := &seen{}
+	if d.look == nil {
+		d.look = func(context.Context) (*gardencorev1beta1.Shoot, error) { return last.shoot, nil }
+	}
+	if d.targets == nil {
+		d.targets = &fault.Targets{}
+	}
+	return Director{d, last}, nil
 }
 
 func (d Director) Begin(ctx context.Context) error  { return d.begin(ctx) }
 func (d Director) Finish(ctx context.Context) error { return d.finish(ctx) }
 func (d Director) Heal(ctx context.Context)         { d.heal(ctx) }
 func (d Director) Observe(ctx context.Context, shoot *gardencorev1beta1.Shoot) {
+	d.seen.shoot = shoot
 	d.observe(ctx, shoot)
 }
 

@@ -6,6 +6,7 @@ package robustness
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,11 @@ const (
 type CellResult struct {
 	Cell
 
-	Outcome  Outcome  `json:"outcome"`
+	Outcome Outcome `json:"outcome"`
+	// Late is true if the moment of the cell did not come, or was over before the fault had struck.
+	Late bool `json:"late,omitempty"`
+	// Short is true if something else ended the fault before its time.
+	Short    bool     `json:"short,omitempty"`
 	Problems []string `json:"problems,omitempty"`
 	Repro    string   `json:"repro"`
 
@@ -117,7 +122,7 @@ func (r *Result) judge(strikes []*strike, end time.Time, errs ...error) {
 	for _, etcd := range r.Report.Etcd {
 		lost += etcd.AcknowledgedWritesLost
 	}
-	for i, s := range strikes {
+	for _, s := range strikes {
 		result := CellResult{
 			Cell: s.cell, Outcome: Passed, Problems: append([]string{}, r.Problems...), Repro: s.cell.Repro(),
 			LostWrites: lost, Linearizable: r.Verdict.Linearizable, Made: end.UTC(),
@@ -127,27 +132,7 @@ func (r *Result) judge(strikes []*strike, end time.Time, errs ...error) {
 		if len(r.Problems) > 0 {
 			result.Outcome = Broken
 		}
-		switch {
-		case s.missed:
-			result.Outcome, result.Problems = worse(result.Outcome, Missed),
-				append(result.Problems, "the step was over before the fault could strike")
-		case s.err != nil:
-			result.Outcome, result.Problems = worse(result.Outcome, Missed),
-				append(result.Problems, fmt.Sprintf("the fault could not be injected: %v", s.err))
-		case s.injected.IsZero():
-			result.Outcome, result.Problems = worse(result.Outcome, Missed),
-				append(result.Problems, "the moment of the fault did not come")
-		case s.short:
-			result.Outcome, result.Problems = worse(result.Outcome, Missed),
-				append(result.Problems, "something else ended the fault before its time")
-		default:
-			next := until(s, strikes[i+1:], end)
-			r.measure(&result, s, next)
-			result.Window = r.window(s, since(s, strikes[:i], r.History.Begin), next)
-			if r.Alone != nil {
-				r.judgeAlone(&result, s, *r.Alone)
-			}
-		}
+		r.judgeStrike(&result, s, strikes, end)
 		for _, other := range strikes {
 			if other != s && (simultaneous(s, other) || overlap(s, other)) {
 				result.With = append(result.With, other.cell.Fault)
@@ -155,6 +140,43 @@ func (r *Result) judge(strikes []*strike, end time.Time, errs ...error) {
 		}
 		r.Cells = append(r.Cells, result)
 	}
+}
+
+// judgeStrike adds what came of a strike, one among others.
+func (r *Result) judgeStrike(result *CellResult, s *strike, strikes []*strike, end time.Time) {
+	switch {
+	case s.missed:
+		result.Late = true
+		result.miss("the step was over before the fault could strike")
+	case s.err != nil:
+		result.miss("the fault could not be injected: %v", s.err)
+	case s.injected.IsZero():
+		result.Late = true
+		result.miss("the moment of the fault did not come")
+	case s.short:
+		result.Short = true
+		result.miss("something else ended the fault before its time")
+	default:
+		next := until(s, strikes, end)
+		r.measure(result, s, next)
+		result.Window = r.window(s, since(s, strikes, r.History.Begin), next)
+		result.Proofs = slices.Concat(s.proofs, s.seen)
+		if s.passed != "" {
+			result.Late = s.late
+			result.miss("%s", s.passed)
+		}
+		if len(result.Proofs) == 0 {
+			result.miss("nobody has seen that the fault struck")
+		}
+		if r.Alone != nil {
+			r.judgeAlone(result, s, *r.Alone)
+		}
+	}
+}
+
+// miss adds why the cell proves nothing.
+func (c *CellResult) miss(format string, args ...any) {
+	c.Outcome, c.Problems = worse(c.Outcome, Missed), append(c.Problems, fmt.Sprintf(format, args...))
 }
 
 // violations says what the model of the steps does not permit. What a fault does to the members of an etcd is no step.
@@ -187,9 +209,11 @@ func worse(a, b Outcome) Outcome {
 	return b
 }
 
-// simultaneous reports whether both strike at the same moment of a step.
+// simultaneous reports whether both strike at the same moment of a step, or at two that came at once: a reason may mark
+// the midst of its step as well.
 func simultaneous(a, b *strike) bool {
-	return a.cell.Step == b.cell.Step && a.cell.Moment == b.cell.Moment
+	return a.cell.Step == b.cell.Step &&
+		(a.cell.Moment == b.cell.Moment || !a.due.IsZero() && a.due.Equal(b.due))
 }
 
 // overlap reports whether one of them struck while the other one was in force.
@@ -205,20 +229,20 @@ func overlap(a, b *strike) bool {
 
 // until is when the next of the strikes happened that does not belong to the same moment, or when this one was healed
 // if that was later.
-func until(this *strike, later []*strike, end time.Time) time.Time {
+func until(this *strike, strikes []*strike, end time.Time) time.Time {
 	if !this.closed.IsZero() {
 		return this.closed
 	}
-	for _, s := range later {
-		if s.injected.IsZero() || simultaneous(this, s) {
-			continue
+	next := end
+	for _, s := range strikes {
+		if s.injected.After(this.injected) && s.injected.Before(next) && !simultaneous(this, s) {
+			next = s.injected
 		}
-		if this.healed.After(s.injected) {
-			return this.healed
-		}
-		return s.injected
 	}
-	return end
+	if this.healed.After(next) {
+		return this.healed
+	}
+	return next
 }
 
 // measure fills in what happened while the fault was the last one to have struck.

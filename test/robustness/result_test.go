@@ -38,7 +38,7 @@ var _ = Describe("Result", func() {
 	at := func(second int) time.Time { return begin.Add(time.Duration(second) * time.Second) }
 
 	BeforeEach(func() {
-		kill = &testFault{name: "kill", notes: &notes}
+		kill = &testFault{name: "kill", notes: &notes, proof: "it is dead"}
 		cells = []robustness.Cell{cell("kill", 1, fault.Boundary), cell("kill", 2, fault.Boundary),
 			cell("kill", 3, fault.Boundary)}
 		etcd := driver.EtcdReport{Voters: []int{3, 6, 3}, ClusterIDUnchanged: true}
@@ -71,8 +71,8 @@ var _ = Describe("Result", func() {
 		GinkgoHelper()
 		clock := clocktesting.NewFakeClock(begin)
 		d, err := robustness.NewDirector(cells, robustness.Stage{
-			Faults: []fault.Fault{kill, &testFault{name: "stop", notes: &notes},
-				&losingFault{testFault{name: "lose", notes: &notes}}},
+			Faults: []fault.Fault{kill, &testFault{name: "stop", notes: &notes, proof: "it stands"},
+				&losingFault{testFault{name: "lose", notes: &notes, proof: "it is lost"}}},
 			Clock: clock, LastAcknowledged: func() time.Time { return clock.Now().Add(time.Second) },
 			Pause: func(context.Context, gardencorev1beta1.ConditionType) error { return nil },
 		})
@@ -131,7 +131,8 @@ var _ = Describe("Result", func() {
 	It("should measure a fault for as long as it is in force, and name those that struck meanwhile",
 		func(ctx SpecContext) {
 			clock := clocktesting.NewFakeClock(begin)
-			slow := &testFault{name: "slow", notes: &notes, course: fault.Course{Lasts: time.Hour, ThroughStep: true}}
+			slow := &testFault{name: "slow", notes: &notes, proof: "it is slow",
+				course: fault.Course{Lasts: time.Hour, ThroughStep: true}}
 			d, err := robustness.NewDirector([]robustness.Cell{cell("slow", 2, fault.Boundary),
 				cell("kill", 2, fault.Inside), cell("kill", 3, fault.Boundary)}, robustness.Stage{
 				Faults: []fault.Fault{kill, slow},
@@ -282,13 +283,14 @@ var _ = Describe("Result", func() {
 	It("should not accept a cell whose fault could not be injected", func(ctx SpecContext) {
 		kill.fails = errors.New("no such pod")
 		judge(ctx)
-		Expect(result.Cells).To(HaveEach(HaveField("Outcome", robustness.Missed)))
+		Expect(result.Cells).To(HaveEach(And(HaveField("Outcome", robustness.Missed), HaveField("Late", false))))
 		Expect(result.Err()).To(MatchError(ContainSubstring("the fault could not be injected: no such pod")))
 	})
 
 	It("should not accept a cell whose fault something else has ended before its time", func(ctx SpecContext) {
 		skew := &fleetingFault{
-			testFault: testFault{name: "skew", notes: &notes, course: fault.Course{Lasts: time.Minute}}, inForce: true,
+			testFault: testFault{name: "skew", notes: &notes, proof: "it differs",
+				course: fault.Course{Lasts: time.Minute}}, inForce: true,
 		}
 		for _, inForce := range []bool{true, false} {
 			clock := clocktesting.NewFakeClock(begin)
@@ -308,15 +310,104 @@ var _ = Describe("Result", func() {
 				Expect(result.Err()).NotTo(HaveOccurred())
 				continue
 			}
-			Expect(result.Cells[0].Outcome).To(Equal(robustness.Missed))
+			Expect(result.Cells[0]).To(And(HaveField("Outcome", robustness.Missed), HaveField("Short", true)))
 			Expect(result.Err()).To(MatchError(ContainSubstring("something else ended the fault before its time")))
+			Expect(result.Excuse([]robustness.Cell{cell("skew", 1, fault.Boundary)})).To(BeEmpty())
+			Expect(result.Excuse(nil)).To(Equal([]string{"skew at the start of SourceEtcdPreparedForPeerJoin: " +
+				"something else ended the fault before its time"}))
 		}
 	})
+
+	It("should not accept a cell without a proof that its fault has struck", func(ctx SpecContext) {
+		kill.proof = ""
+		judge(ctx)
+		Expect(result.Cells).To(HaveEach(And(HaveField("Outcome", robustness.Missed), HaveField("Late", false))))
+		Expect(result.Err()).To(MatchError(ContainSubstring("nobody has seen that the fault struck")))
+		Expect(result.Excuse(nil)).To(BeEmpty())
+		Expect(result.Excuse(cells)).To(HaveLen(3), "they did strike")
+	})
+
+	It("should keep what was seen of a fault", func(ctx SpecContext) {
+		judge(ctx)
+		Expect(result.Cells).To(HaveEach(HaveField("Proofs", []string{"it is dead"})))
+	})
+
+	It("should measure faults of a step in the order in which they struck", func(ctx SpecContext) {
+		clock := clocktesting.NewFakeClock(begin)
+		d, err := robustness.NewDirector([]robustness.Cell{cell("kill", 6, fault.Inside),
+			cell("stop", 6, fault.At(steps.ReasonWaitingForDNS)),
+			cell("lose", 6, fault.At(steps.ReasonJoiningLastEtcdMember))}, robustness.Stage{
+			Faults: []fault.Fault{kill, &testFault{name: "stop", notes: &notes, proof: "it stands"},
+				&testFault{name: "lose", notes: &notes, proof: "it is lost"}},
+			Clock: clock, LastAcknowledged: func() time.Time { return clock.Now().Add(time.Second) },
+			Pause: func(context.Context, gardencorev1beta1.ConditionType) error { return nil },
+		})
+		Expect(err).NotTo(HaveOccurred())
+		for second, reason := range []steps.Reason{steps.ReasonPaused, steps.ReasonStarted, steps.ReasonWaitingForDNS,
+			steps.ReasonJoiningLastEtcdMember} {
+			clock.SetTime(at(10 * second))
+			d.Observe(ctx, migrating(6, reason))
+		}
+		d.Judge(result, at(60))
+		Expect(result.Err()).NotTo(HaveOccurred())
+		// The two that strike at one reason share their figures.
+		Expect(result.Cells).To(HaveExactElements(
+			And(HaveField("Requests", 30), HaveField("Window.Begin", at(20)), HaveField("With", []string{"lose"})),
+			And(HaveField("Requests", 10), HaveField("Window.Begin", at(0)), HaveField("Window.End", at(30)),
+				HaveField("With", BeEmpty())),
+			And(HaveField("Requests", 30), HaveField("Window.Begin", at(20)), HaveField("With", []string{"kill"})),
+		))
+	})
+
+	It("should not accept a cell whose moment was over, and excuse it", func(ctx SpecContext) {
+		d, err := robustness.NewDirector(cells[:1], robustness.Stage{Faults: []fault.Fault{kill},
+			Clock: clocktesting.NewFakeClock(at(10)), LastAcknowledged: func() time.Time { return at(11) },
+			Pause: func(context.Context, gardencorev1beta1.ConditionType) error { return nil },
+			Look: func(context.Context) (*gardencorev1beta1.Shoot, error) {
+				return migrating(2, steps.ReasonPending), nil
+			}})
+		Expect(err).NotTo(HaveOccurred())
+		d.Observe(ctx, migrating(1, steps.ReasonPaused))
+		d.Judge(result, at(60))
+		Expect(result.Cells[0]).To(And(HaveField("Outcome", robustness.Missed), HaveField("Late", true)))
+		Expect(result.Excuse(cells)).To(Equal([]string{"kill at the start of SourceEtcdPreparedForPeerJoin: the " +
+			"step was over before the fault had struck"}))
+		Expect(result.Cells).To(BeEmpty())
+	})
+
+	It("should excuse a moment that did not come only if the cell is not required", func(ctx SpecContext) {
+		late := cell("kill", 7, fault.Inside)
+		cells = append(cells, late)
+		judge(ctx)
+		Expect(result.Excuse([]robustness.Cell{late})).To(BeEmpty())
+		Expect(result.Cells).To(HaveLen(4))
+		Expect(result.Excuse(cells[:3])).To(HaveExactElements(
+			"kill inside SourceSeedCleanup: the moment of the fault did not come"))
+		Expect(result.Cells).To(HaveLen(3))
+		Expect(result.Err()).NotTo(HaveOccurred())
+	})
+
+	It("should excuse neither a fault that could not be injected nor a migration that has failed, in one line",
+		func(ctx SpecContext) {
+			kill.fails = errors.New("no such pod")
+			judge(ctx)
+			Expect(result.Excuse(nil)).To(BeEmpty())
+
+			kill.fails, result.Cells = nil, nil
+			cells = append(cells, cell("kill", 7, fault.Inside))
+			judge(ctx, errors.New("not complete"))
+			Expect(result.Excuse(nil)).To(BeEmpty())
+
+			late := robustness.CellResult{Cell: cells[3], Outcome: robustness.Missed, Late: true,
+				Problems: []string{"one\ntwo", "three"}}
+			result.Cells = []robustness.CellResult{late}
+			Expect(result.Excuse(nil)).To(Equal([]string{"kill inside SourceSeedCleanup: one; two; three"}))
+		})
 
 	It("should not accept a cell whose moment did not come", func(ctx SpecContext) {
 		cells = append(cells, cell("kill", 7, fault.Inside))
 		judge(ctx)
-		Expect(result.Cells[3].Outcome).To(Equal(robustness.Missed))
+		Expect(result.Cells[3]).To(And(HaveField("Outcome", robustness.Missed), HaveField("Late", true)))
 		Expect(result.Err()).To(MatchError(ContainSubstring("the moment of the fault did not come")))
 	})
 

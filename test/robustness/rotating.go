@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/livecpm/livecpm/test/robustness/fault"
@@ -19,6 +20,28 @@ const (
 	// rotatingLasts is how long their faults may be in force altogether.
 	rotatingLasts = 35 * time.Second
 )
+
+// Excuse takes cells out of the result that prove nothing and need not, and returns a line for each, which says why it
+// proves nothing. A cell need not if its moment did not come or was too short for it, or if the step or a probe ended
+// its fault before its time. It has to if its fault could not be injected, or if nobody has seen an effect of it. A
+// required cell has to in any case, unless its fault did strike: that it was seen to, and at its moment, is asked for in
+// migrations whose cells are alone. Nothing that the migration has got wrong is excused.
+func (r *Result) Excuse(required []Cell) []string {
+	var lines []string
+	r.Cells = slices.DeleteFunc(r.Cells, func(c CellResult) bool {
+		excused := c.Late || c.Short
+		if slices.Contains(required, c.Cell) {
+			excused = !c.Struck.IsZero()
+		}
+		if c.Outcome != Missed || !excused {
+			return false
+		}
+		problems := strings.ReplaceAll(strings.Join(c.Problems, "; "), "\n", "; ")
+		lines = append(lines, fmt.Sprintf("%s: %s", c.Cell, problems))
+		return true
+	})
+	return lines
+}
 
 // Rotating returns the cells of Short, and two more that the commit chooses: those of one commit are always the same,
 // and all that may be chosen have their turn in the course of many commits. It fails if the commit is not a hexadecimal

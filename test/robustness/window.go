@@ -83,12 +83,12 @@ func (r *Result) part(begin, end time.Time) Part {
 
 // since returns when the last of the strikes before was over that does not belong to the same moment; the beginning of
 // the history if there was none.
-func since(this *strike, before []*strike, begin time.Time) time.Time {
+func since(this *strike, strikes []*strike, begin time.Time) time.Time {
 	if !this.opened.at.IsZero() {
 		return this.opened.at
 	}
-	for _, s := range before {
-		if s.injected.IsZero() || simultaneous(this, s) {
+	for _, s := range strikes {
+		if s.injected.IsZero() || !s.injected.Before(this.injected) || simultaneous(this, s) {
 			continue
 		}
 		over := s.injected
