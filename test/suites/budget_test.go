@@ -22,7 +22,7 @@ const (
 	usuallyDown      = time.Minute
 	usuallyAbort     = 5 * time.Minute
 	usuallyThere     = 13 * time.Minute
-	usuallyBack      = 19 * time.Minute
+	usuallyBack      = 22 * time.Minute
 	usuallyBenchmark = 4 * time.Minute
 )
 
@@ -70,7 +70,7 @@ func note(repo, name, line string) {
 	Expect(os.MkdirAll(filepath.Dir(file), 0o755)).To(Succeed())
 	record, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	Expect(err).NotTo(HaveOccurred())
-	_, err = record.WriteString(line + "\n")
+	_, err = record.WriteString(strings.ReplaceAll(line, "\n", "; ") + "\n")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(record.Close()).To(Succeed())
 }

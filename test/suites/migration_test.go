@@ -6,7 +6,6 @@ package suites_test
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -130,7 +129,9 @@ var _ = Describe("Live migration", Label(labelMigration), Ordered, func() {
 					cell.Outcome,
 					cell.Requests, cell.FailedRequests, cell.LongestWriteGapMs)
 			}
-			result.Cells = withoutMissedOfCommit(cfg.Repo, result.Cells)
+			for _, line := range result.Excuse(robustness.Short()) {
+				note(cfg.Repo, "not-run", line)
+			}
 			Expect(result.Err()).NotTo(HaveOccurred())
 		}, NodeTimeout(robustness.Duration(back)))
 
@@ -220,19 +221,6 @@ func expectSafe(report *demo.Report) {
 		Expect(etcd.Voters).To(And(HaveEach(BeNumerically("<=", 6)), HaveEach(BeNumerically(">=", 3))))
 		Expect(etcd.Voters[len(etcd.Voters)-1]).To(Equal(3))
 	}
-}
-
-// withoutMissedOfCommit leaves out those cells that the commit has added and whose moment was over before the fault
-// could strike, and writes that down for .ci/run, which names them as not run.
-func withoutMissedOfCommit(repo string, cells []robustness.CellResult) []robustness.CellResult {
-	GinkgoHelper()
-	return slices.DeleteFunc(slices.Clone(cells), func(cell robustness.CellResult) bool {
-		missed := cell.Outcome == robustness.Missed && !slices.Contains(robustness.Short(), cell.Cell)
-		if missed {
-			note(repo, "not-run", fmt.Sprintf("%s: %s", cell.Cell, strings.Join(cell.Problems, "; ")))
-		}
-		return missed
-	})
 }
 
 // cellsOfCommit returns the cells of the migration back. Without label nothing is read.

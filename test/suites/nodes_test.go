@@ -59,6 +59,9 @@ var _ = Describe("Nodes", Label(labelNodes), Ordered, ContinueOnFailure, func() 
 			fmt.Printf("%s: %s, %d requests, %d failed, longest write gap %d ms\n", cell.Cell, cell.Outcome,
 				cell.Requests, cell.FailedRequests, cell.LongestWriteGapMs)
 		}
+		for _, line := range result.Excuse(cells) {
+			note(cfg.Repo, "not-run", line)
+		}
 		Expect(result.Err()).NotTo(HaveOccurred())
 	}
 
