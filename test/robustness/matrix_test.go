@@ -64,7 +64,7 @@ var _ = Describe("Matrix", func() {
 	}
 
 	It("should grow from run to run, show the newest result of a cell and keep the failure before", func() {
-		a, b := cell("cut-5s", 2, fault.Inside), cell("agent-kill-both", 1, fault.Boundary)
+		a, b := cell("cut-60s", 2, fault.Inside), cell("agent-kill-both", 1, fault.Boundary)
 		Expect(read().Cells).To(BeEmpty())
 		update(one(a, robustness.Broken, 9))
 		update(one(b, robustness.Passed, 0), one(a, robustness.Passed, 3))
@@ -73,7 +73,7 @@ var _ = Describe("Matrix", func() {
 	})
 
 	It("should keep every attempt once, in order, whichever way they come together", func() {
-		a := cell("cut-5s", 2, fault.Inside)
+		a := cell("cut-60s", 2, fault.Inside)
 		attempts := []robustness.CellResult{made(one(a, robustness.Missed, 1), time.Hour),
 			made(one(a, robustness.Broken, 2), 2*time.Hour), made(one(a, robustness.Passed, 3), 3*time.Hour),
 			made(one(a, robustness.Broken, 4), 4*time.Hour)}
@@ -93,7 +93,7 @@ var _ = Describe("Matrix", func() {
 	})
 
 	It("should keep two attempts of one time that say something else", func() {
-		a := cell("cut-5s", 2, fault.Inside)
+		a := cell("cut-60s", 2, fault.Inside)
 		m := &robustness.Matrix{}
 		Expect(m.Merge(one(a, robustness.Broken, 2), one(a, robustness.Passed, 2))).To(Succeed())
 		Expect(m.Cells).To(Equal([]robustness.CellResult{
@@ -102,7 +102,7 @@ var _ = Describe("Matrix", func() {
 	})
 
 	It("should keep what attempts were made with, for as long as one of them is there", func() {
-		a := cell("cut-5s", 2, fault.Inside)
+		a := cell("cut-60s", 2, fault.Inside)
 		build := &evidence.Build{Commit: "0123456789abcdef", Binaries: map[string]string{"agent": "1"}}
 		key, err := build.Key()
 		Expect(err).NotTo(HaveOccurred())
@@ -118,11 +118,11 @@ var _ = Describe("Matrix", func() {
 	})
 
 	It("should show every cell in a table", func() {
-		broken := one(cell("cut-5s", 2, fault.Inside), robustness.Broken, 9)
+		broken := one(cell("cut-60s", 2, fault.Inside), robustness.Broken, 9)
 		broken.Problems = []string{"it is\nstuck"}
-		missed := robustness.CellResult{Cell: cell("cut-5s", 5, fault.Inside), Outcome: robustness.Missed,
+		missed := robustness.CellResult{Cell: cell("cut-60s", 5, fault.Inside), Outcome: robustness.Missed,
 			Repro: "again"}
-		update(one(cell("cut-5s", 2, fault.Boundary), robustness.Passed, 3), broken, missed)
+		update(one(cell("cut-60s", 2, fault.Boundary), robustness.Passed, 3), broken, missed)
 		data, err := os.ReadFile(filepath.Join(folder, robustness.FileMatrixMarkdown))
 		Expect(err).NotTo(HaveOccurred())
 		text := string(data)
@@ -130,11 +130,11 @@ var _ = Describe("Matrix", func() {
 		Expect(text).To(And(
 			ContainSubstring("| fault | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 |\n"),
 			ContainSubstring("3 of %d cells were run, 1 of them passed.", len(robustness.AllCells())),
-			ContainSubstring("| cut-5s |  | b **ok** 3 failed, 1.2 s, 0 lost, Ok<br>i **FAILED** 9 failed, 1.2 s, 0 "+
+			ContainSubstring("| cut-60s |  | b **ok** 3 failed, 1.2 s, 0 lost, Ok<br>i **FAILED** 9 failed, 1.2 s, 0 "+
 				"lost, Ok<br>r – of 3 | b –<br>i –<br>r – of 1 | b –<br>i –<br>r – of 2 | b –<br>i **missed**<br>"+
 				"r – of 1 |"),
-			ContainSubstring("\n- cut-5s inside DestinationEtcdPeersJoined: FAILED. `make test-e2e LABELS=faults "+
-				"FAULT=cut-5s STEP=DestinationEtcdPeersJoined MOMENT=inside`\n  - it is stuck\n"),
+			ContainSubstring("\n- cut-60s inside DestinationEtcdPeersJoined: FAILED. `make test-e2e LABELS=faults "+
+				"FAULT=cut-60s STEP=DestinationEtcdPeersJoined MOMENT=inside`\n  - it is stuck\n"),
 			ContainSubstring("2. DestinationEtcdPeersJoined\n"),
 			Not(ContainSubstring("Figures of each cell")),
 		))
@@ -149,28 +149,28 @@ var _ = Describe("Matrix", func() {
 	})
 
 	It("should mark what struck together", func() {
-		result := one(cell("cut-5s", 2, fault.Inside), robustness.Passed, 3)
+		result := one(cell("cut-60s", 2, fault.Inside), robustness.Passed, 3)
 		result.With = []string{"agent-kill-both"}
 		m := &robustness.Matrix{Cells: []robustness.CellResult{result}}
 		Expect(m.Markdown()).To(ContainSubstring("<br>i **ok** + 3 failed, 1.2 s, 0 lost, Ok<br>r – of 3 |"))
 	})
 
 	It("should show a failure that a success has followed", func() {
-		a := cell("cut-5s", 2, fault.Inside)
+		a := cell("cut-60s", 2, fault.Inside)
 		broken := made(one(a, robustness.Broken, 9), time.Hour)
 		broken.Commit, broken.Problems = "0123456789abcdef", []string{"it is stuck"}
 		m := &robustness.Matrix{}
 		Expect(m.Merge(broken, made(one(a, robustness.Passed, 3), 2*time.Hour))).To(Succeed())
 		Expect(m.Markdown()).To(And(
 			ContainSubstring("i **ok** ! 3 failed"),
-			ContainSubstring("\n## Earlier attempts that did not pass\n\n- cut-5s inside DestinationEtcdPeersJoined: "+
+			ContainSubstring("\n## Earlier attempts that did not pass\n\n- cut-60s inside DestinationEtcdPeersJoined: "+
 				"FAILED on 2026-01-01, commit 0123456789.\n  - it is stuck\n"),
 			Not(ContainSubstring("## Not passed")),
 		))
 	})
 
 	It("should show the figures of each cell, its commit and its age", func() {
-		a := made(one(cell("cut-5s", 2, fault.Inside), robustness.Passed, 3), 24*time.Hour)
+		a := made(one(cell("cut-60s", 2, fault.Inside), robustness.Passed, 3), 24*time.Hour)
 		a.Commit, a.LostWrites = "0123456789abcdef", 0
 		a.Window = &robustness.Window{
 			Before:  robustness.Part{Requests: 500, LongestWriteGapMs: 400},
@@ -182,28 +182,29 @@ var _ = Describe("Matrix", func() {
 			Assessed: &robustness.Assessment{Time: first.Add(100 * time.Hour), Commit: "fedcba9876543210"}}
 		Expect(m.Markdown()).To(And(
 			ContainSubstring("0 of the results are stale. They were compared with commit fedcba9876 on 2026-01-05."),
-			ContainSubstring("\n| cut-5s inside DestinationEtcdPeersJoined | ok | 0123456789 | 2026-01-02, 3 d | "+
+			ContainSubstring("\n| cut-60s inside DestinationEtcdPeersJoined | ok | 0123456789 | 2026-01-02, 3 d | "+
 				"500, 0, 0, 0.4 s | 20, 3, 7, 5.1 s | 600, 0, 0, 0.3 s | 0 | Ok, Ok | 1 | abababababab |\n"),
 		))
 	})
 
 	It("should sum up the cells at the reasons of a step", func() {
 		m := &robustness.Matrix{}
-		broken := made(one(cell("cut-5s", 6, fault.At(steps.ReasonWaitingForDNS)), robustness.Broken, 9), time.Hour)
+		broken := made(one(cell("cut-60s", 6, fault.At(steps.ReasonWaitingForDNS)), robustness.Broken, 9), time.Hour)
 		Expect(m.Merge(broken, made(one(broken.Cell, robustness.Passed, 3), 2*time.Hour),
-			one(cell("cut-5s", 6, fault.At(steps.ReasonDrainingClients)), robustness.Broken, 3))).To(Succeed())
+			one(cell("cut-60s", 6, fault.At(steps.ReasonDrainingClients)), robustness.Broken, 3))).To(Succeed())
 		Expect(m.Markdown()).To(And(
 			ContainSubstring("| b –<br>i –<br>r 1 of 5 ok, 3 not run ! |"),
-			ContainSubstring("cut-5s at DrainingClients of EtcdMigrationComplete: FAILED. `make test-e2e "+
-				"LABELS=faults FAULT=cut-5s STEP=EtcdMigrationComplete MOMENT=DrainingClients`"),
+			ContainSubstring("cut-60s at DrainingClients of EtcdMigrationComplete: FAILED. `make test-e2e "+
+				"LABELS=faults FAULT=cut-60s STEP=EtcdMigrationComplete MOMENT=DrainingClients`"),
 			MatchRegexp(`Not in the table: .*JoiningLastEtcdMember of DestinationKubeAPIServerReady.*FORCE_SHRINK`),
+			ContainSubstring("\nNot in the table: ReleasingDNSRecords of MigrateDNSRecords: the step shows it only "),
 			MatchRegexp(`Not in the table: .*MovingNodes of MigrationCompleted.* They need a shoot with workers`),
 		))
 	})
 
 	It("should find out what is stale, and say it", func(ctx SpecContext) {
 		sources := sourcesOf(ctx)
-		fresh, stale := cell("cut-5s", 2, fault.Boundary), cell("cut-5s", 2, fault.Inside)
+		fresh, stale := cell("cut-60s", 2, fault.Boundary), cell("cut-60s", 2, fault.Inside)
 		Expect(robustness.UpdateMatrix(folder, &evidence.Build{Commit: "a", Packages: sources.Digests()},
 			[]robustness.CellResult{made(one(fresh, robustness.Passed, 0), time.Hour)})).To(Succeed())
 		changed := sources.Digests()
@@ -223,7 +224,7 @@ var _ = Describe("Matrix", func() {
 	})
 
 	It("should know all attempts, recorded or not, and record them", func(ctx SpecContext) {
-		repo, a, b := GinkgoT().TempDir(), cell("cut-5s", 2, fault.Inside), cell("agent-kill-both", 1, fault.Boundary)
+		repo, a, b := GinkgoT().TempDir(), cell("cut-60s", 2, fault.Inside), cell("agent-kill-both", 1, fault.Boundary)
 		older, newer := made(one(a, robustness.Broken, 9), time.Minute), made(one(a, robustness.Passed, 1), time.Hour)
 		recorded := filepath.Join(repo, robustness.Recorded)
 		Expect(robustness.UpdateMatrix(recorded, nil, []robustness.CellResult{newer})).To(Succeed())
@@ -245,14 +246,14 @@ var _ = Describe("Matrix", func() {
 	})
 
 	It("should be checked: its page, and whether what it shows as fresh is", func(ctx SpecContext) {
-		repo, a := GinkgoT().TempDir(), cell("cut-5s", 2, fault.Inside)
+		repo, a := GinkgoT().TempDir(), cell("cut-60s", 2, fault.Inside)
 		recorded, sources := filepath.Join(repo, robustness.Recorded), sourcesOf(ctx)
 		Expect(robustness.UpdateMatrix(recorded, nil, []robustness.CellResult{one(a, robustness.Passed, 0)})).
 			To(Succeed())
 		page := filepath.Join(recorded, robustness.FileRecordedMarkdown)
 		Expect(os.Rename(filepath.Join(recorded, robustness.FileMatrixMarkdown), page)).To(Succeed())
 		Expect(robustness.Check(repo, sources)).To(MatchError(And(
-			ContainSubstring("shows cut-5s inside DestinationEtcdPeersJoined as fresh, but nobody has recorded"),
+			ContainSubstring("shows cut-60s inside DestinationEtcdPeersJoined as fresh, but nobody has recorded"),
 			ContainSubstring("run make fault-matrix"))))
 		Expect(robustness.Record(repo, folder, sources, robustness.Assessment{Time: first, Commit: "c"})).To(Succeed())
 		Expect(robustness.Check(repo, sources)).To(Succeed())

@@ -75,6 +75,7 @@ func (m *Matrix) summary(b *strings.Builder) {
 
 // withheld says which moments cannot be struck here, and why.
 func withheld(b *strings.Builder) {
+	var named []steps.Reason
 	plain := CellsOf(fault.Variant{})
 	for _, other := range []struct {
 		variant fault.Variant
@@ -93,6 +94,16 @@ func withheld(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "\nNot in the table: %s. They %s.\n", strings.Join(moments, ", "), other.why)
 	}
+	for _, step := range steps.Table() {
+		for _, work := range step.Work {
+			for _, reason := range work.Reasons {
+				if why := fault.Withheld(reason); why != "" && !slices.Contains(named, reason) {
+					named = append(named, reason)
+					fmt.Fprintf(b, "\nNot in the table: %s of %s: %s.\n", reason, step, why)
+				}
+			}
+		}
+	}
 }
 
 // unavailable says which faults the landscape does not have, and why.
@@ -110,6 +121,9 @@ func unavailable(b *strings.Builder) {
 		{"etcd at its limit of memory", "Gardener sets none; the kernel would end the process, as `etcd-kill` does"},
 		{"A bucket that is gone, processors that are saturated, a livecpm-controller-manager that is killed, faults " +
 			"that return, and pairs drawn by a seed", "nobody has built them yet"},
+		{"A moment that comes back", "a fault strikes when a reason shows for the first time in its step. " +
+			"`WaitingForEtcdMember` shows for each member that joins, `ReadyForSourceMemberRemoval` while all three " +
+			"of them leave"},
 		{"Nodes that are drained or lost", "they need seeds with three nodes: `make test-e2e LABELS=nodes NODES=3`, " +
 			"whose results are kept apart"},
 	} {
