@@ -47,7 +47,7 @@ var _ = Describe("Select", func() {
 			robustness.Cell{Fault: "relay-kill-destination", Step: joined, Moment: fault.Inside}),
 		Entry("steps by number, some moments",
 			environment("FAULT", "cut-60s", "STEP", "2, 7", "MOMENT", "boundary,inside"),
-			robustness.Cell{Fault: "cut-60s", Step: joined, Moment: fault.Inside},
+			robustness.Cell{Fault: "cut-60s", Step: joined, Moment: fault.Boundary},
 			robustness.Cell{Fault: "cut-60s", Step: joined, Moment: fault.Inside},
 			robustness.Cell{Fault: "cut-60s", Step: cleanup, Moment: fault.Boundary},
 			robustness.Cell{Fault: "cut-60s", Step: cleanup, Moment: fault.Inside}),
@@ -304,7 +304,12 @@ var _ = Describe("Rotating", func() {
 				Expect(faults).To(HaveKey(f.Name()))
 			}
 		}
-		Expect(moments).To(And(HaveLen(len(steps.Table())), HaveEach(And(HaveKey(false), HaveKey(true)))))
+		Expect(moments).To(And(HaveLen(len(steps.Table())), HaveEach(HaveKey(false))))
+		for _, step := range steps.Table() {
+			if len(fault.MomentsOf(step, fault.Variant{})) > len(fault.Moments()) {
+				Expect(moments[step.Condition]).To(HaveKey(true), step.String())
+			}
+		}
 	})
 
 	It("should not let a fault strike that one of every run ends before its time", func() {
