@@ -376,6 +376,7 @@ func (d *director) inject(ctx context.Context, s *strike, condition gardencorev1
 		}
 		// What it has cost is nothing of the next window.
 		d.opened = d.mark()
+		_, s.late = d.momentPassed(ctx, s)
 		return
 	}
 	s.injected, s.proofs = d.clock.Now(), d.targets.TakeProofs()

@@ -149,6 +149,7 @@ func (r *Result) judgeStrike(result *CellResult, s *strike, strikes []*strike, e
 		result.Late = true
 		result.miss("the step was over before the fault could strike")
 	case s.err != nil:
+		result.Late = s.late
 		result.miss("the fault could not be injected: %v", s.err)
 	case s.injected.IsZero():
 		result.Late = true

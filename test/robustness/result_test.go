@@ -287,6 +287,26 @@ var _ = Describe("Result", func() {
 		Expect(result.Err()).To(MatchError(ContainSubstring("the fault could not be injected: no such pod")))
 	})
 
+	It("should call a cell late whose moment was over before its fault could be injected", func(ctx SpecContext) {
+		kill.fails = errors.New("no voter answers")
+		for over, at := range map[bool]int{false: 1, true: 2} {
+			d, err := robustness.NewDirector(cells[:1], robustness.Stage{
+				Faults: []fault.Fault{kill}, Clock: clocktesting.NewFakeClock(begin),
+				LastAcknowledged: func() time.Time { return begin.Add(time.Second) },
+				Pause:            func(context.Context, gardencorev1beta1.ConditionType) error { return nil },
+				Look: func(context.Context) (*gardencorev1beta1.Shoot, error) {
+					return migrating(at, steps.ReasonPaused), nil
+				},
+			})
+			Expect(err).NotTo(HaveOccurred())
+			d.Observe(ctx, migrating(1, steps.ReasonPaused))
+			result.Cells = nil
+			d.Judge(result, begin.Add(time.Minute))
+			Expect(result.Cells).To(HaveExactElements(And(HaveField("Outcome", robustness.Missed),
+				HaveField("Late", over))))
+		}
+	})
+
 	It("should not accept a cell whose fault something else has ended before its time", func(ctx SpecContext) {
 		skew := &fleetingFault{
 			testFault: testFault{name: "skew", notes: &notes, proof: "it differs",

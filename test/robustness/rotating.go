@@ -23,9 +23,9 @@ const (
 
 // Excuse takes cells out of the result that prove nothing and need not, and returns a line for each, which says why it
 // proves nothing. A cell need not if its moment did not come or was too short for it, or if the step or a probe ended
-// its fault before its time. It has to if its fault could not be injected, or if nobody has seen an effect of it. A
-// required cell has to in any case, unless its fault did strike: that it was seen to, and at its moment, is demanded
-// only of migrations whose cells are alone. Nothing that the migration has got wrong is excused.
+// its fault before its time. It has to if its fault could not be injected while its moment lasted, or if nobody has
+// seen an effect of it. A required cell has to in any case, unless its fault did strike: that it was seen to, and at
+// its moment, is demanded only of migrations whose cells are alone. Nothing that the migration has got wrong is excused.
 func (r *Result) Excuse(required []Cell) []string {
 	var lines []string
 	r.Cells = slices.DeleteFunc(r.Cells, func(c CellResult) bool {

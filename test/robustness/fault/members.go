@@ -86,8 +86,22 @@ type voters struct {
 	all int
 }
 
-// voters asks the members of an etcd in both seeds, all at once.
-func (t *Targets) voters(ctx context.Context, etcd string) (*voters, error) {
+// voterLooks is how often members are asked before none of them is said to answer: on a saturated machine all of them
+// can be late at once.
+const voterLooks = 3
+
+// voters asks the members of an etcd in both seeds until one of them answers as a voter, a few times at most.
+func (t *Targets) voters(ctx context.Context, etcd string) (seen *voters, err error) {
+	for range voterLooks {
+		if seen, err = t.askVoters(ctx, etcd); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return seen, err
+}
+
+// askVoters asks the members of an etcd in both seeds, all at once.
+func (t *Targets) askVoters(ctx context.Context, etcd string) (*voters, error) {
 	var (
 		members []container
 		errs    []error
