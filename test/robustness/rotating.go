@@ -25,7 +25,7 @@ const (
 // proves nothing. A cell need not if its moment did not come or was too short for it, or if the step or a probe ended
 // its fault before its time. It has to if its fault could not be injected while its moment lasted, or if nobody has
 // seen an effect of it. A required cell has to in any case, unless its fault did strike: that it was seen to, and at
-// its moment, is demanded only of migrations whose cells are alone. Nothing that the migration has got wrong is excused.
+// its moment, is demanded only of migrations whose cells are alone. What the migration has got wrong is never excused.
 func (r *Result) Excuse(required []Cell) []string {
 	var lines []string
 	r.Cells = slices.DeleteFunc(r.Cells, func(c CellResult) bool {
