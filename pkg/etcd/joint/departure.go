@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -79,11 +80,11 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, seen Observation,
 		}
 	}
 	// It repeats what an interruption may have kept from being done.
-	gone, err := j.endPod(ctx, pod)
+	there, err := j.endPod(ctx, pod)
 	if err != nil {
 		return Progress{}, err
 	}
-	if !gone {
+	if there != nil && !j.hasEnded(ctx, victim, there) {
 		return waiting(d.reason, "pod %s of the %s is stopping", pod, d.side), nil
 	}
 	return j.remove(ctx, etcdRole, victim, d)
@@ -108,26 +109,26 @@ func replicasAround(leaving quorum.Set) (with, without int32) {
 // given here, and a member that leaves has no data to save.
 const leaveGrace = 3 * time.Second
 
-// endPod makes the pod, which the StatefulSet no longer wants, end soon. It reports whether the pod is gone, or is one
-// that nobody will ever report as gone; see stranded.
-func (j *Joint) endPod(ctx context.Context, name string) (bool, error) {
+// endPod makes the pod, which the StatefulSet no longer wants, end soon. It returns the pod as long as it is there and
+// somebody will report it as gone (see stranded), and nil from then on.
+func (j *Joint) endPod(ctx context.Context, name string) (*corev1.Pod, error) {
 	pod, err := j.getPod(ctx, name)
 	if err != nil || pod == nil {
-		return err == nil, err
+		return nil, err
 	}
 	grace := int64(leaveGrace.Seconds())
-	if pod.DeletionTimestamp != nil && ptr.Deref(pod.DeletionGracePeriodSeconds, 0) <= grace {
-		stranded := j.stranded(pod)
-		if stranded {
-			j.Log.Info("Not waiting for a pod that should have ended and is not ready", "pod", pod.Name, "node",
-				pod.Spec.NodeName, "endDue", pod.DeletionTimestamp.Time, "finalizers", pod.Finalizers)
-		}
-		return stranded, nil
+	if pod.DeletionTimestamp == nil || ptr.Deref(pod.DeletionGracePeriodSeconds, 0) > grace {
+		return pod, j.deletePod(ctx, pod, client.GracePeriodSeconds(grace))
 	}
-	return false, j.deletePod(ctx, pod, client.GracePeriodSeconds(grace))
+	if j.stranded(pod) {
+		j.Log.Info("Not waiting for a pod that should have ended and is not ready", "pod", pod.Name, "node",
+			pod.Spec.NodeName, "endDue", pod.DeletionTimestamp.Time, "finalizers", pod.Finalizers)
+		return nil, nil
+	}
+	return pod, nil
 }
 
-// remove removes a member whose pod is gone, on a fresh view, and looks afterwards.
+// remove removes a member that has ended, on a fresh view, and looks afterwards.
 func (j *Joint) remove(ctx context.Context, etcdRole string, victim quorum.Member, d departure) (Progress, error) {
 	seen, err := j.Observe(ctx, etcdRole)
 	if err != nil {

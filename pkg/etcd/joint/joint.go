@@ -72,6 +72,8 @@ type Config struct {
 	// Front, if set, returns the front of the etcd with the role, or nil if it has none: in the source, and in the
 	// destination before its kube-apiserver starts. Joint asks each time it needs one, and closes it.
 	Front func(ctx context.Context, etcdRole string) (Front, error)
+	// Refuses may be set to ask other than real hosts whether nobody listens at an address.
+	Refuses func(ctx context.Context, address string) bool
 	// OnVoters, if set, is called with the number of voters whenever they were counted.
 	OnVoters func(etcdRole string, voters int)
 }
@@ -128,6 +130,9 @@ func New(config Config) *Joint {
 	}
 	if j.NewCluster == nil {
 		j.NewCluster = j.newCluster
+	}
+	if j.Refuses == nil {
+		j.Refuses = refuses
 	}
 	return j
 }

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	. "github.com/livecpm/livecpm/pkg/etcd/joint"
@@ -172,6 +173,128 @@ var _ = Describe("Retire", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(progress.Message).To(Equal("pod etcd-main-2 of the source is stopping"))
 		Expect(s.deletions()).To(HaveLen(asked))
+	})
+
+	Describe("a pod that is still there when its etcd has ended", func() {
+		const grace = 3 * time.Second
+		var (
+			clock  *testclock.FakeClock
+			asked  []string
+			answer bool
+		)
+
+		// stopping returns the pod of the first member to leave, as its kubelet has left it so far.
+		stopping := func(change func(*corev1.Pod)) {
+			GinkgoHelper()
+			victim := &corev1.Pod{}
+			key := client.ObjectKey{Namespace: namespace, Name: "etcd-main-2"}
+			Expect(s.client.Get(ctx, key, victim)).To(Succeed())
+			victim.Finalizers = []string{"test/kubelet"}
+			victim.DeletionGracePeriodSeconds = new(int64(grace.Seconds()))
+			victim.Spec.Containers = []corev1.Container{{Name: "etcd"}, {Name: "backup-restore"}}
+			Expect(s.client.Update(ctx, victim)).To(Succeed())
+			victim.Status.PodIP = "10.1.2.3"
+			victim.Status.ContainerStatuses = []corev1.ContainerStatus{
+				{Name: "etcd", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+				{Name: "backup-restore", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+			}
+			change(victim)
+			Expect(s.client.Status().Update(ctx, victim)).To(Succeed())
+			s.lead("main", "seed-b-etcd-main-0")
+			for !slices.Contains(s.happened(), "scaled etcd-main to 2") {
+				_, err := j.RetireNext(ctx, "main", keep)
+				Expect(err).NotTo(HaveOccurred())
+			}
+		}
+		unchanged := func(*corev1.Pod) {}
+		ended := func(names ...string) func(*corev1.Pod) {
+			return func(pod *corev1.Pod) {
+				for i := range pod.Status.ContainerStatuses {
+					if status := &pod.Status.ContainerStatuses[i]; slices.Contains(names, status.Name) {
+						status.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+					}
+				}
+			}
+		}
+		// look lets the agent look, and reports whether the member is gone then.
+		look := func() bool {
+			GinkgoHelper()
+			progress, err := j.RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+			if slices.Contains(s.clusters["main"].Names(), "seed-a-etcd-main-2") {
+				Expect(progress.Message).To(Equal("pod etcd-main-2 of the source is stopping"))
+				return false
+			}
+			pod := &corev1.Pod{}
+			Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-2"}, pod)).To(Succeed())
+			return true
+		}
+
+		BeforeEach(func() {
+			asked, answer = nil, true
+			// The fake client takes the time of deletions from the machine, and puts no grace period on top.
+			clock = testclock.NewFakeClock(time.Now())
+			j = s.joint(steps.Source, func(config *Config) {
+				config.Clock = clock
+				config.Refuses = func(_ context.Context, address string) bool {
+					asked = append(asked, address)
+					return answer
+				}
+			})
+			s.retireSource("events", 0)
+			s.joinDestination("main", 3)
+		})
+
+		It("should not be waited for when its kubelet reports that all containers have ended", func() {
+			stopping(ended("etcd", "backup-restore"))
+			Expect(look()).To(BeTrue())
+			Expect(asked).To(BeEmpty())
+		})
+
+		It("should not be waited for when its time is over and nobody listens any more", func() {
+			stopping(unchanged)
+			clock.Step(time.Hour)
+			Expect(look()).To(BeTrue())
+			Expect(asked).To(Equal([]string{"10.1.2.3:2379"}))
+		})
+
+		It("should be waited for as long as requests may be under way", func() {
+			stopping(unchanged)
+			clock.SetTime(clock.Now().Add(-time.Minute))
+			Expect(look()).To(BeFalse())
+			Expect(asked).To(BeEmpty())
+		})
+
+		It("should be waited for as long as somebody listens, or does not answer", func() {
+			stopping(unchanged)
+			clock.Step(10 * time.Second)
+			answer = false
+			Expect(look()).To(BeFalse())
+			Expect(asked).NotTo(BeEmpty())
+		})
+
+		It("should be waited for as long as one container runs", func() {
+			stopping(ended("etcd"))
+			answer = false
+			clock.Step(10 * time.Second)
+			Expect(look()).To(BeFalse())
+		})
+
+		It("should be waited for when nobody has reported on its containers, and it has no address", func() {
+			stopping(func(pod *corev1.Pod) { pod.Status = corev1.PodStatus{} })
+			clock.Step(10 * time.Second)
+			Expect(look()).To(BeFalse())
+			Expect(asked).To(BeEmpty())
+		})
+
+		It("should be waited for when its member is a learner", func() {
+			s.loseData(steps.Source, "main", 2)
+			stopping(ended("etcd", "backup-restore"))
+			progress, err := j.RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(progress.Message).To(Equal("pod etcd-main-2 of the source is stopping"))
+			Expect(s.clusters["main"].Names()).To(HaveLen(6))
+		})
 	})
 
 	It("should scale although the end of the pod changes the StatefulSet meanwhile, unless somebody else has scaled it",

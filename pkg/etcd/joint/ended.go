@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package joint
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
+	"github.com/livecpm/livecpm/pkg/etcd/quorum"
+)
+
+const (
+	// refusalTimeout bounds the question whether anybody listens in a pod of the own seed.
+	refusalTimeout = time.Second
+	// roundedOff is what the API server may have taken off the time at which a pod is due to end: it keeps seconds.
+	roundedOff = time.Second
+)
+
+// hasEnded reports whether the etcd of a pod that was told to end has ended, although the pod is still there. Then its
+// member can be removed: no kubelet starts a container of such a pod again.
+//
+// The object of a pod outlives its containers by seconds, and on a busy node by a quarter of a minute: its network and
+// its volumes are taken away first. All the while the other members try to reach the one that has ended, ten times per
+// second for each of their two streams (etcd, server/etcdserver/api/rafthttp, streamReader.run), and look up its name
+// for each attempt. That is work for the very machines that are busy already, and with six voters it is time in which
+// one less may fail.
+//
+// Either is enough:
+//   - The kubelet reports that all containers have ended.
+//   - The time that the pod was given is over, so that the kubelet kills what is left, and nobody listens any more where
+//     etcd did. A node that is cut off from the API server only does not know that it should end the pod, and there etcd
+//     still listens.
+//
+// The pod of a learner, and each one of the destination, has to be gone: they join, and their sidecar may add them once
+// more as long as it runs.
+func (j *Joint) hasEnded(ctx context.Context, victim quorum.Member, pod *corev1.Pod) bool {
+	if victim.Side != quorum.Source || !j.ours(victim.Side) || victim.Learner || victim.Healthy ||
+		pod.DeletionTimestamp == nil {
+		return false
+	}
+	if allTerminated(pod) {
+		return true
+	}
+	if j.Clock.Now().Before(pod.DeletionTimestamp.Add(roundedOff)) || pod.Status.PodIP == "" {
+		return false
+	}
+	return j.Refuses(ctx, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(naming.PortClient)))
+}
+
+func allTerminated(pod *corev1.Pod) bool {
+	for _, container := range pod.Status.ContainerStatuses {
+		if container.State.Terminated == nil {
+			return false
+		}
+	}
+	return len(pod.Status.ContainerStatuses) > 0 && len(pod.Status.ContainerStatuses) == len(pod.Spec.Containers)
+}
+
+// refuses reports whether the host at the address is there and says that nobody listens. What does not answer may be
+// cut off, so it does not refuse.
+func refuses(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, refusalTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err == nil {
+		_ = conn.Close()
+		return false
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}
