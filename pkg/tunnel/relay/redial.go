@@ -18,10 +18,14 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/wire"
 )
 
-// etcd dials a member that does not answer about fifty times per second, all of its streams and posts together. On its
-// own node such an attempt costs nothing. By way of the relays it costs a mutual handshake of theirs before the far one
-// can find that nobody listens (with RSA keys on both sides: four tenths of a core), at the very time at which members
-// stop and messages must pass quickly. So the near relay answers for the far one for a moment after it has been told.
+// etcd dials a member that does not answer about fifty times per second, all of its streams and posts together. By way of
+// the relays such an attempt costs a mutual handshake of theirs before the far one can find that nobody listens (with
+// RSA keys on both sides: four tenths of a core), at the very time at which members stop and messages must pass quickly.
+// So the near relay answers for the far one for a moment after it has been told.
+//
+// It does not answer at once. A dialer that is refused tries again a tenth of a second later, and looks up the name of
+// the member each time, with up to eight questions to the DNS server: more work than the attempt itself. One that waits
+// for its answer does nothing.
 //
 // Only routes with a pause do that, and only those with one target have one: behind a service another member may be
 // found the next time.
@@ -51,16 +55,16 @@ func newRedials(near []config.Near, clk clock.PassiveClock) redials {
 	return out
 }
 
-// begin begins an attempt to reach the target of the route, unless the route pauses.
-func (r redials) begin(route string) (attempt, bool) {
+// begin begins an attempt to reach the target of the route, unless the route pauses: for so long, if it is more than 0.
+func (r redials) begin(route string) (attempt, time.Duration) {
 	target, ok := r[route]
 	if !ok {
-		return attempt{}, true
+		return attempt{}, 0
 	}
 	target.lock.Lock()
 	defer target.lock.Unlock()
 	now := target.clock.Now()
-	return attempt{target, now}, now.Sub(target.failed) >= target.pause
+	return attempt{target, now}, target.pause - now.Sub(target.failed)
 }
 
 // attempt is one attempt to reach the target of a route. That of a route without a pause has no target.

@@ -30,13 +30,13 @@ var _ = Describe("redials", func() {
 	}
 	begin := func(name string) attempt {
 		GinkgoHelper()
-		a, ok := r.begin(name)
-		Expect(ok).To(BeTrue())
+		a, rest := r.begin(name)
+		Expect(rest).To(BeNumerically("<=", 0))
 		return a
 	}
 	paused := func(name string) bool {
-		_, ok := r.begin(name)
-		return !ok
+		_, rest := r.begin(name)
+		return rest > 0
 	}
 
 	BeforeEach(func() {

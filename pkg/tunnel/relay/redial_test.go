@@ -64,15 +64,21 @@ var _ = Describe("redialing a member that does not answer", func() {
 		Expect(connect()).To(MatchError(syscall.ECONNRESET))
 		Expect(farFailures()).To(Equal("1"))
 
-		By("refusing the next ones itself")
-		for range 5 {
-			Expect(connect()).To(MatchError(syscall.ECONNRESET))
+		By("keeping the next ones until the pause is over, and refusing them then")
+		ended := make(chan error, 5)
+		for range cap(ended) {
+			go func() { ended <- connect() }()
 		}
+		Eventually(nearFailures).Should(Equal("5"))
+		clk.Step(pause - time.Millisecond)
+		Consistently(ended).ShouldNot(Receive())
 		Expect(farFailures()).To(Equal("1"))
-		Expect(nearFailures()).To(Equal("5"))
+		clk.Step(time.Millisecond)
+		for range cap(ended) {
+			Eventually(ended).Should(Receive(MatchError(syscall.ECONNRESET)))
+		}
 
 		By("asking again after the pause")
-		clk.Step(pause)
 		Expect(connect()).To(MatchError(syscall.ECONNRESET))
 		Expect(farFailures()).To(Equal("2"))
 
@@ -99,13 +105,14 @@ var _ = Describe("redialing a member that does not answer", func() {
 
 	It("should do the same when the other relay cannot be reached", func() {
 		Expect(stopFar()).To(Succeed())
-		for range 3 {
-			Expect(connect()).To(MatchError(syscall.ECONNRESET))
-		}
-		Expect(nearFailures()).To(Equal("3"))
-		stopFar = start(far, clock.RealClock{})
 		Expect(connect()).To(MatchError(syscall.ECONNRESET))
+		Expect(nearFailures()).To(Equal("1"))
+		stopFar = start(far, clock.RealClock{})
+		ended := make(chan error, 1)
+		go func() { ended <- connect() }()
+		Eventually(nearFailures).Should(Equal("2"))
 		clk.Step(pause)
+		Eventually(ended).Should(Receive(MatchError(syscall.ECONNRESET)))
 		Expect(connect()).To(Succeed())
 	})
 

@@ -225,9 +225,13 @@ func (r *Relay) handleNear(ctx context.Context, conn *net.TCPConn, p *permit, ro
 		r.refuse(conn, p)
 		return
 	}
-	attempt, ok := r.redials.begin(route.Remote.ServerName)
-	if !ok {
+	attempt, pause := r.redials.begin(route.Remote.ServerName)
+	if pause > 0 {
 		r.metrics.dialFailures.WithLabelValues(directionNear, route.Remote.ServerName).Inc()
+		select {
+		case <-r.clock.After(pause):
+		case <-ctx.Done():
+		}
 		wire.Reset(conn)
 		return
 	}

@@ -57,9 +57,10 @@ type NearRoute struct {
 	// routes match, the first one wins.
 	InnerSNI []string `json:"innerSNI"`
 	Remote   Remote   `json:"remote"`
-	// RedialPause is how long connections of the route are refused after the other seed could not be reached or has
-	// said that nobody listens there. It is for dialers that try again at once, and for routes with a single target.
-	// Without it, and without one of the listener, every connection is an attempt.
+	// RedialPause is how long connections of the route are no attempts after the other seed could not be reached or has
+	// said that nobody listens there: they are kept until it is over, and then refused. It is for dialers that try again
+	// at once, and for routes with a single target. Without it, and without one of the listener, every connection is an
+	// attempt.
 	RedialPause metav1.Duration `json:"redialPause,omitzero"`
 }
 
