@@ -17,7 +17,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/testing"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/patience"
@@ -277,6 +281,36 @@ var _ = Describe("Faults", func() {
 		for _, role := range []steps.Role{steps.Source, steps.Destination} {
 			Expect(targets.deleted(role)).To(Equal([]string{"garden/livecpm-agent-1 grace 0"}))
 		}
+	})
+
+	Describe("a deletion that fails", func() {
+		// failing lets the API server of the source fail when it deletes a pod.
+		failing := func(err error, carriedOut bool) {
+			kube := targets.seeds[steps.Source]
+			kube.PrependReactor("delete", "pods", func(action testing.Action) (bool, runtime.Object, error) {
+				if carriedOut {
+					deletion := action.(testing.DeleteAction)
+					Expect(kube.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"),
+						deletion.GetNamespace(), deletion.GetName())).To(Succeed())
+				}
+				return true, nil, err
+			})
+		}
+		const name = "apiserver-delete-source"
+
+		DescribeTable("should count if the pod leaves nevertheless", func(ctx SpecContext, err error) {
+			failing(err, true)
+			Expect(inject(ctx, name)).To(Succeed())
+		},
+			Entry("without an answer", errors.New("context deadline exceeded")),
+			Entry("with an answer of somebody who does not know", apierrors.NewTimeoutError("no answer", 1)),
+			Entry("with an answer of somebody who has failed", apierrors.NewInternalError(errors.New("timed out"))),
+		)
+
+		It("should not count if the API server has refused it", func(ctx SpecContext) {
+			failing(apierrors.NewForbidden(corev1.Resource("pods"), "x", errors.New("no")), true)
+			Expect(inject(ctx, name)).To(MatchError(apierrors.IsForbidden, "IsForbidden"))
+		})
 	})
 
 	It("should kill any member of etcd if the leader does not show", func(ctx SpecContext) {

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -57,11 +58,26 @@ func (t *Targets) deletePod(ctx context.Context, seed Seed, pod types.Namespaced
 		return fmt.Errorf("failed to get pod %s: %w", pod, err)
 	}
 	t.Log("deleting pod %s in %s", pod, seed.Name)
-	if err := seed.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name,
-		metav1.DeleteOptions{GracePeriodSeconds: grace}); err != nil {
-		return fmt.Errorf("failed to delete pod %s: %w", pod, err)
+	err = seed.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: grace})
+	if err != nil {
+		err = fmt.Errorf("failed to delete pod %s: %w", pod, err)
+		if !mayBeDone(err) {
+			return err
+		}
 	}
-	return t.proveLeaving(ctx, seed, pod, before.UID)
+	// Whether the pod leaves decides, also where the answer was lost.
+	if unproven := t.proveLeaving(ctx, seed, pod, before.UID); unproven != nil {
+		return errors.Join(err, unproven)
+	}
+	return nil
+}
+
+// mayBeDone reports whether a request may have been carried out although it has failed: nobody has answered it, or who
+// answered did not know.
+func mayBeDone(err error) bool {
+	var answer apierrors.APIStatus
+	return !errors.As(err, &answer) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsInternalError(err)
 }
 
 // container is a container of a pod in a seed.
