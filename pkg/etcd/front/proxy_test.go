@@ -210,6 +210,7 @@ var _ = Describe("Passing on requests", func() {
 		cfg := newConfig(e.members...)
 		cfg.Limits.MemberWait.Duration = time.Hour
 		r := startFront(cfg, clock.RealClock{})
+		Eventually(r.readiness).Should(Equal(503), "it listens")
 		kv := r.kv()
 		ended := make(chan error, 1)
 		go func() {
