@@ -87,6 +87,12 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, seen Observation,
 	if there != nil && !j.hasEnded(ctx, victim, there) {
 		return waiting(d.reason, "pod %s of the %s is stopping", pod, d.side), nil
 	}
+	if d.side == quorum.Source && len(seen.Members.RemovalOrder(d.side)) == 1 {
+		// The next step begins when it has left, and expects nothing of the etcd to run in the source.
+		if running, err := j.runningPod(ctx, etcdRole); err != nil || running != "" {
+			return waiting(d.reason, "pod %s of the %s is stopping", running, d.side), err
+		}
+	}
 	return j.remove(ctx, etcdRole, victim, d)
 }
 

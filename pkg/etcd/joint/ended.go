@@ -37,7 +37,7 @@ const (
 //   - The kubelet reports that all containers have ended.
 //   - The time that the pod was given is over, so that the kubelet kills what is left, and nobody listens any more where
 //     etcd did. A node that is cut off from the API server only does not know that it should end the pod, and there etcd
-//     still listens.
+//     still listens. This is not enough for the last member of the source, see runningPod.
 //
 // The pod of a learner, and each one of the destination, has to be gone: they join, and their sidecar may add them once
 // more as long as it runs.
@@ -53,6 +53,21 @@ func (j *Joint) hasEnded(ctx context.Context, victim quorum.Member, pod *corev1.
 		return false
 	}
 	return j.Refuses(ctx, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(naming.PortClient)))
+}
+
+// runningPod returns the name of a pod of the etcd in the own seed whose kubelet has not reported that all containers
+// have ended, which is more than hasEnded asks for; empty if there is none.
+func (j *Joint) runningPod(ctx context.Context, etcdRole string) (string, error) {
+	for ordinal := range naming.MembersPerSeed {
+		pod, err := j.getPod(ctx, naming.PodName(etcdRole, ordinal))
+		if err != nil {
+			return "", err
+		}
+		if pod != nil && !allTerminated(pod) && !j.stranded(pod) {
+			return pod.Name, nil
+		}
+	}
+	return "", nil
 }
 
 func allTerminated(pod *corev1.Pod) bool {

@@ -258,6 +258,50 @@ var _ = Describe("Retire", func() {
 			Expect(asked).To(Equal([]string{"10.1.2.3:2379"}))
 		})
 
+		DescribeTable("should be waited for with the last member, as long as its kubelet has not reported its end",
+			func(running string) {
+				leave := func(name string) {
+					GinkgoHelper()
+					pod := &corev1.Pod{}
+					Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod)).To(Succeed())
+					pod.Finalizers = nil
+					Expect(s.client.Update(ctx, pod)).To(Succeed())
+				}
+				stopping(unchanged)
+				clock.Step(time.Hour)
+				Expect(look()).To(BeTrue())
+				leave("etcd-main-2")
+				_, err := s.joint(steps.Destination).TakeLeadership(ctx, "main")
+				Expect(err).NotTo(HaveOccurred())
+				key := client.ObjectKey{Namespace: namespace, Name: running}
+				there := &corev1.Pod{}
+				Expect(s.client.Get(ctx, key, there)).To(Succeed())
+				there.Finalizers = []string{"test/kubelet"}
+				there.DeletionGracePeriodSeconds = new(int64(grace.Seconds()))
+				there.Status.PodIP = "10.1.2.4"
+				there.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+				Expect(s.client.Update(ctx, there)).To(Succeed())
+				Expect(s.client.Status().Update(ctx, there)).To(Succeed())
+				progress := Progress{}
+				for range 10 {
+					progress, err = j.RetireNext(ctx, "main", keep)
+					Expect(err).NotTo(HaveOccurred())
+				}
+				Expect(progress.Message).To(Equal("pod " + running + " of the source is stopping"))
+				Expect(s.clusters["main"].Names()).To(ContainElement("seed-a-etcd-main-0"))
+
+				leave(running)
+				for range 3 {
+					_, err = j.RetireNext(ctx, "main", keep)
+					Expect(err).NotTo(HaveOccurred())
+				}
+				Expect(s.clusters["main"].Names()).
+					To(Equal([]string{"seed-b-etcd-main-0", "seed-b-etcd-main-1", "seed-b-etcd-main-2"}))
+			},
+			Entry("its own", "etcd-main-0"),
+			Entry("that of another one", "etcd-main-1"),
+		)
+
 		It("should be waited for as long as requests may be under way", func() {
 			stopping(unchanged)
 			clock.SetTime(clock.Now().Add(-time.Minute))
