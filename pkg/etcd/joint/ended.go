@@ -35,9 +35,9 @@ const (
 //
 // Either is enough:
 //   - The kubelet reports that all containers have ended.
-//   - The time that the pod was given is over, so that the kubelet kills what is left, and nobody listens any more where
-//     etcd did. A node that is cut off from the API server only does not know that it should end the pod, and there etcd
-//     still listens. This is not enough for the last member of the source, see runningPod.
+//   - The time that the pod was given is over, so that the kubelet kills what is left, and nobody listens any more
+//     where etcd did. A node that is cut off from the API server only does not know that it should end the pod, and
+//     there etcd still listens. This is not enough for the last member of the source, see runningPod.
 //
 // The pod of a learner, and each one of the destination, has to be gone: they join, and their sidecar may add them once
 // more as long as it runs.

@@ -18,10 +18,10 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/wire"
 )
 
-// etcd dials a member that does not answer about fifty times per second, all of its streams and posts together. By way of
-// the relays such an attempt costs a mutual handshake of theirs before the far one can find that nobody listens (with
-// RSA keys on both sides: four tenths of a core), at the very time at which members stop and messages must pass quickly.
-// So the near relay answers for the far one for a moment after it has been told.
+// etcd dials a member that does not answer about fifty times per second, all of its streams and posts together. By way
+// of the relays such an attempt costs a mutual handshake of theirs before the far one can find that nobody listens
+// (with RSA keys on both sides: four tenths of a core), at the very time at which members stop and messages must pass
+// quickly. So the near relay answers for the far one for a moment after it has been told.
 //
 // It does not answer at once. A dialer that is refused tries again a tenth of a second later, and looks up the name of
 // the member each time, with up to eight questions to the DNS server: more work than the attempt itself. One that waits

@@ -58,9 +58,9 @@ type NearRoute struct {
 	InnerSNI []string `json:"innerSNI"`
 	Remote   Remote   `json:"remote"`
 	// RedialPause is how long connections of the route are no attempts after the other seed could not be reached or has
-	// said that nobody listens there: they are kept until it is over, and then refused. It is for dialers that try again
-	// at once, and for routes with a single target. Without it, and without one of the listener, every connection is an
-	// attempt.
+	// said that nobody listens there: they are kept until it is over, and then refused. It is for dialers that try
+	// again at once, and for routes with a single target. Without it, and without one of the listener, every connection
+	// is an attempt.
 	RedialPause metav1.Duration `json:"redialPause,omitzero"`
 }
 
