@@ -37,10 +37,10 @@ func (j *Joint) sourceOnly(ctx context.Context, etcdRole string) (Observation, e
 	if _, problem := seen.problem(); problem != "" {
 		return Observation{}, errors.New(problem)
 	}
-	if len(seen.Members) != naming.MembersPerSeed ||
-		len(seen.Members.Voters().On(quorum.Source).Healthy()) != naming.MembersPerSeed {
+	if len(seen.Members) != j.Members ||
+		len(seen.Members.Voters().On(quorum.Source).Healthy()) != j.Members {
 		return Observation{}, fmt.Errorf("%d healthy voters of the source are expected, there are %s",
-			naming.MembersPerSeed, seen.Summary())
+			j.Members, seen.Summary())
 	}
 	return seen, nil
 }
@@ -57,7 +57,7 @@ func (j *Joint) OnlyDestinationLeft(ctx context.Context) (bool, string, error) {
 		if hold != nil {
 			return hold.Message, nil
 		}
-		return destinationOnly(seen), nil
+		return j.destinationOnly(seen), nil
 	})
 	if err != nil || !left || j.Role != steps.Destination {
 		return left, missing, err
@@ -68,12 +68,12 @@ func (j *Joint) OnlyDestinationLeft(ctx context.Context) (bool, string, error) {
 	return true, "", nil
 }
 
-func destinationOnly(seen Observation) string {
+func (j *Joint) destinationOnly(seen Observation) string {
 	if _, problem := seen.problem(); problem != "" {
 		return problem
 	}
-	if len(seen.Members) != naming.MembersPerSeed ||
-		len(seen.Members.Voters().On(quorum.Destination).Healthy()) != naming.MembersPerSeed {
+	if len(seen.Members) != j.Members ||
+		len(seen.Members.Voters().On(quorum.Destination).Healthy()) != j.Members {
 		return seen.Summary()
 	}
 	return ""
@@ -100,7 +100,7 @@ func (j *Joint) CheckPlain(ctx context.Context) (bool, string, error) {
 		if err != nil {
 			return "", err
 		}
-		if missing := destinationOnly(seen); missing != "" {
+		if missing := j.destinationOnly(seen); missing != "" {
 			return missing, nil
 		}
 		return j.otherURLs(etcdRole, seen), nil
@@ -127,7 +127,7 @@ func (j *Joint) CheckRolled(ctx context.Context) (bool, string, error) {
 		if err != nil {
 			return "", err
 		}
-		if missing := destinationOnly(seen); missing != "" {
+		if missing := j.destinationOnly(seen); missing != "" {
 			return missing, nil
 		}
 		return j.otherURLs(etcdRole, seen), nil

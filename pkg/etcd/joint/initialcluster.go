@@ -79,9 +79,9 @@ func (j *Joint) NarrowInitialCluster(ctx context.Context) error {
 // destinationEntries are those of the destination's members, as etcd-druid writes them.
 func (j *Joint) destinationEntries(etcdRole string) []string {
 	var entries []string
-	for ordinal := range naming.MembersPerSeed {
+	for ordinal := range j.Members {
 		entries = append(entries, naming.MemberName(j.DestinationSeed, etcdRole, ordinal)+"="+
-			naming.PeerURL(steps.Destination, j.Namespace, etcdRole, ordinal))
+			j.peerURL(steps.Destination, etcdRole, ordinal))
 	}
 	return entries
 }

@@ -26,6 +26,12 @@ func (j *Joint) Bootstrap(
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be joined: %w", naming.EtcdName(etcdRole), err)
 	}
+	if other := j.otherURLs(etcdRole, seen); other != "" && j.Members == naming.SingleMember {
+		// Three members find each other by their URLs. One that is restored from a backup is in the list as localhost,
+		// until its sidecar has changed that (etcd-backup-restore v0.44.1, pkg/member, doUpdateMemberPeerAddress).
+		return nil, fmt.Errorf("%s cannot be joined: %s; its sidecar corrects that when the pod restarts",
+			naming.EtcdName(etcdRole), other)
+	}
 	bootstrap := &druidcorev1alpha1.BootstrapWithExistingCluster{
 		ClientEndpoints: []string{naming.SourceClientEndpoint(j.Namespace, etcdRole)},
 	}

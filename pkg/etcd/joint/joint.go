@@ -48,6 +48,9 @@ type Config struct {
 	Namespace string
 	// Role is the role of the agent's own seed.
 	Role steps.Role
+	// Members is how many members the etcds of the shoot have in one seed. It defaults to naming.MembersPerSeed; the
+	// other one that there is, is naming.SingleMember.
+	Members int
 	// SourceSeed and DestinationSeed are the names of the seeds; Gardener prefixes the names of etcd members with them.
 	SourceSeed, DestinationSeed string
 	// Clock is used instead of the time package.
@@ -109,6 +112,9 @@ type Joint struct {
 func New(config Config) *Joint {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
+	}
+	if config.Members == 0 {
+		config.Members = naming.MembersPerSeed
 	}
 	if config.PollInterval == 0 {
 		config.PollInterval = defaultPollInterval

@@ -179,12 +179,20 @@ func (j *Joint) classify(etcdRole string, member etcdclient.Member) (quorum.Side
 	return quorum.Foreign, -1
 }
 
+// peerURL returns the peer URL of a member in the seed with the role. Only members have no TLS between peers.
+func (j *Joint) peerURL(role steps.Role, etcdRole string, ordinal int) string {
+	if j.Members == naming.SingleMember {
+		return naming.PlainPeerURL(role, j.Namespace, etcdRole)
+	}
+	return naming.PeerURL(role, j.Namespace, etcdRole, ordinal)
+}
+
 func (j *Joint) classifyUnstarted(etcdRole string, member etcdclient.Member) (quorum.Side, int) {
 	for ordinal := range naming.MembersPerSeed {
 		switch {
-		case slices.Contains(member.PeerURLs, naming.PeerURL(steps.Destination, j.Namespace, etcdRole, ordinal)):
+		case slices.Contains(member.PeerURLs, j.peerURL(steps.Destination, etcdRole, ordinal)):
 			return quorum.Destination, ordinal
-		case slices.Contains(member.PeerURLs, naming.PeerURL(steps.Source, j.Namespace, etcdRole, ordinal)):
+		case slices.Contains(member.PeerURLs, j.peerURL(steps.Source, etcdRole, ordinal)):
 			return quorum.Source, ordinal
 		}
 	}

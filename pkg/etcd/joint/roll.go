@@ -266,7 +266,7 @@ func caughtUp(member, leader etcdclient.Status) bool {
 
 // plainURLs are the peer URLs of a member with the ordinary specification, which the source's members have as well.
 func (j *Joint) plainURLs(etcdRole string, ordinal int) []string {
-	return []string{naming.PeerURL(steps.Source, j.Namespace, etcdRole, ordinal)}
+	return []string{j.peerURL(steps.Source, etcdRole, ordinal)}
 }
 
 // attend looks after a member that the StatefulSet may stop at any time or that restarts. It is not to be led to, and

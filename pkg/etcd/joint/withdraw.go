@@ -53,7 +53,7 @@ func (j *Joint) WithdrawNext(ctx context.Context, etcdRole string) (Progress, er
 	// Once a member of the source has been removed there is no way back, whatever the Shoot says by now. One that joins
 	// again after a loss of its data is missing for a moment. That moment would last if the member that was stopped
 	// last stayed in the list: etcd adds nobody beside a voter that is not connected, and no second learner.
-	if left := len(seen.Members.On(quorum.Source)); left < naming.MembersPerSeed {
+	if left := len(seen.Members.On(quorum.Source)); left < j.Members {
 		stopped, err := j.hasStopped(ctx, etcdRole, seen.Members.RemovalOrder(quorum.Destination)[0])
 		if err != nil {
 			return Progress{}, err
@@ -63,7 +63,7 @@ func (j *Joint) WithdrawNext(ctx context.Context, etcdRole string) (Progress, er
 		}
 		return waiting(steps.ReasonQuorumAtRisk,
 			"the source has %d of %d members, and without the others it cannot be "+
-				"what it was: %s", left, naming.MembersPerSeed, seen.Summary()), nil
+				"what it was: %s", left, j.Members, seen.Summary()), nil
 	}
 
 	moved, err := j.moveLeadershipTo(ctx, etcdRole, seen, quorum.Source)

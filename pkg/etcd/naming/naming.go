@@ -20,6 +20,9 @@ import (
 // many.
 const MembersPerSeed = 3
 
+// SingleMember is how many members the etcds of a shoot have that is not highly available.
+const SingleMember = 1
+
 const (
 	// PortClient is where etcd serves its clients.
 	PortClient = 2379
@@ -87,6 +90,12 @@ func PeerServiceName(etcdRole string) string { return EtcdName(etcdRole) + "-pee
 // PeerURL returns the peer URL that etcd-druid gives to a member in the seed with the role.
 func PeerURL(role steps.Role, namespace, etcdRole string, ordinal int) string {
 	return fmt.Sprintf("https://%s:%d", MemberHost(namespace, etcdRole, ordinal), PeerPort(role))
+}
+
+// PlainPeerURL returns the peer URL of the only member of an etcd in the seed with the role. Gardener gives TLS between
+// peers to highly available etcds only.
+func PlainPeerURL(role steps.Role, namespace, etcdRole string) string {
+	return fmt.Sprintf("http://%s:%d", MemberHost(namespace, etcdRole, 0), PeerPort(role))
 }
 
 // MemberHost returns the host name in a member's URLs. It is the same in both seeds.

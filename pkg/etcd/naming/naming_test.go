@@ -19,6 +19,13 @@ var _ = Describe("Naming", func() {
 		Expect(destination).To(Equal("https://etcd-main-1.etcd-main-peer.shoot--p--s.svc:2381"))
 	})
 
+	It("should give an only member no TLS between peers", func() {
+		Expect(naming.PlainPeerURL(steps.Source, "ns", "main")).
+			To(Equal("http://etcd-main-0.etcd-main-peer.ns.svc:2380"))
+		Expect(naming.PlainPeerURL(steps.Destination, "ns", "events")).
+			To(Equal("http://etcd-events-0.etcd-events-peer.ns.svc:2381"))
+	})
+
 	It("should give a member of the two seeds names that differ", func() {
 		Expect(naming.MemberName("seed-a", "events", 2)).To(Equal("seed-a-etcd-events-2"))
 		Expect(naming.MemberName("seed-b", "events", 2)).To(Equal("seed-b-etcd-events-2"))
