@@ -48,6 +48,9 @@ type Values struct {
 	Domain string
 	// PeerDomain is the ingress domain of the other seed.
 	PeerDomain string
+	// PlainPeers reports that the etcd members have no TLS between peers, as only members have none. Their connections
+	// are then told apart by the host that they ask for.
+	PlainPeers bool
 	// Istio is the ingress gateway to which the wildcard record of Domain leads.
 	Istio Istio
 	// Clock is used instead of the time package. It defaults to the real one.

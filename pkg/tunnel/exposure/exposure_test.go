@@ -168,6 +168,21 @@ var _ = Describe("Exposure", func() {
 				To(Equal("etcd-events-client.shoot--demo--live.svc.cluster.local.:2379"))
 		})
 
+		It("should tell connections apart by their host where members have no TLS between peers, and clients as ever",
+			func() {
+				values.PlainPeers = true
+				Expect(New(logr.Discard(), c, values).Deploy(ctx)).To(Succeed())
+				cfg := relayConfig()
+				for _, near := range cfg.Near {
+					Expect(near.Inner == config.InnerHTTP).To(Equal(near.Port == 2381), "port %d", near.Port)
+				}
+				for _, route := range cfg.Far.Routes {
+					Expect(route.Inner == config.InnerHTTP).
+						To(Equal(strings.HasSuffix(route.Target, ":2380")), route.Target)
+				}
+				Expect(config.Validate(cfg)).To(BeEmpty())
+			})
+
 		Context("in the destination", func() {
 			BeforeEach(func() {
 				values.Role, values.Domain, values.PeerDomain = steps.Destination, values.PeerDomain, values.Domain

@@ -50,7 +50,12 @@ func (v Values) relayConfig() *config.Config {
 
 	// The relay listens on the other side's peer port only. On this side's port it refuses, and etcd's dialer continues
 	// to the local pod, which has the same name.
-	peers := config.Near{Port: naming.PeerPort(v.Role.Peer()), RedialPause: metav1.Duration{Duration: redialPause}}
+	var inner config.Inner
+	if v.PlainPeers {
+		inner = config.InnerHTTP
+	}
+	peers := config.Near{Port: naming.PeerPort(v.Role.Peer()), Inner: inner,
+		RedialPause: metav1.Duration{Duration: redialPause}}
 	clients := config.Near{Port: naming.PortRelayClient}
 	far := config.Far{Port: PortRelayGateway}
 
@@ -58,20 +63,20 @@ func (v Values) relayConfig() *config.Config {
 		// The gateway routes by server name; which of the names is dialed for clients makes no difference.
 		dialHost := peerHost(v.Namespace, v.PeerDomain, etcdRole, 0)
 		for ordinal := range naming.MembersPerSeed {
-			inner := memberNames(v.Namespace, etcdRole, naming.PodName(etcdRole, ordinal))
+			names := memberNames(v.Namespace, etcdRole, naming.PodName(etcdRole, ordinal))
 			host := peerHost(v.Namespace, v.PeerDomain, etcdRole, ordinal)
 			peers.Routes = append(peers.Routes,
-				config.NearRoute{InnerSNI: inner, Remote: config.Remote{Host: host, Port: portGateway}})
-			clients.Routes = append(clients.Routes, config.NearRoute{InnerSNI: inner, Remote: config.Remote{
+				config.NearRoute{InnerSNI: names, Remote: config.Remote{Host: host, Port: portGateway}})
+			clients.Routes = append(clients.Routes, config.NearRoute{InnerSNI: names, Remote: config.Remote{
 				Host: host, Port: portGateway,
 				ServerName: memberClientHost(v.Namespace, v.PeerDomain, etcdRole, ordinal),
 			}, RedialPause: metav1.Duration{Duration: redialPause}})
 
 			target := fullyQualified(naming.MemberHost(v.Namespace, etcdRole, ordinal))
 			far.Routes = append(far.Routes,
-				config.FarRoute{ServerName: peerHost(v.Namespace, v.Domain, etcdRole, ordinal), InnerSNI: inner,
-					Target: fmt.Sprintf("%s:%d", target, naming.PeerPort(v.Role))},
-				config.FarRoute{ServerName: memberClientHost(v.Namespace, v.Domain, etcdRole, ordinal), InnerSNI: inner,
+				config.FarRoute{ServerName: peerHost(v.Namespace, v.Domain, etcdRole, ordinal), InnerSNI: names,
+					Inner: inner, Target: fmt.Sprintf("%s:%d", target, naming.PeerPort(v.Role))},
+				config.FarRoute{ServerName: memberClientHost(v.Namespace, v.Domain, etcdRole, ordinal), InnerSNI: names,
 					Target: fmt.Sprintf("%s:%d", target, naming.PortClient)},
 			)
 		}
@@ -79,16 +84,16 @@ func (v Values) relayConfig() *config.Config {
 		//
 		// The source's relay has the route of SourceClientHost as well: once its members are gone, sidecars of the
 		// destination that still ask there come back to their own cluster instead of nowhere.
-		inner := append(memberNames(v.Namespace, etcdRole, naming.SourceClientHost),
+		names := append(memberNames(v.Namespace, etcdRole, naming.SourceClientHost),
 			kubernetesutils.DNSNamesForService(naming.ClientServiceName(etcdRole), v.Namespace)...)
 		clients.Routes = append(clients.Routes, config.NearRoute{
-			InnerSNI: inner,
+			InnerSNI: names,
 			Remote: config.Remote{Host: dialHost, Port: portGateway,
 				ServerName: clientHost(v.Namespace, v.PeerDomain, etcdRole)},
 		})
 		far.Routes = append(far.Routes, config.FarRoute{
 			ServerName: clientHost(v.Namespace, v.Domain, etcdRole),
-			InnerSNI:   inner,
+			InnerSNI:   names,
 			Target: fmt.Sprintf("%s:%d", fullyQualified(naming.ClientHost(v.Namespace, etcdRole)),
 				naming.PortClient),
 		})

@@ -18,6 +18,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strconv"
@@ -145,7 +146,7 @@ func (r *Relay) listen(ctx context.Context) (listeners []listener, err error) {
 	}
 	for _, near := range r.config.Near {
 		if err := open(near.Port, func(ctx context.Context, conn *net.TCPConn, p *permit) {
-			r.handleNear(ctx, conn, p, near.Routes)
+			r.handleNear(ctx, conn, p, near)
 		}); err != nil {
 			return listeners, err
 		}
@@ -206,17 +207,17 @@ func (r *Relay) refuse(conn net.Conn, p *permit) {
 }
 
 // handleNear tunnels a connection of a local dialer to the other seed.
-func (r *Relay) handleNear(ctx context.Context, conn *net.TCPConn, p *permit, routes []config.NearRoute) {
+func (r *Relay) handleNear(ctx context.Context, conn *net.TCPConn, p *permit, near config.Near) {
 	_ = conn.SetReadDeadline(time.Now().Add(r.config.Limits.HandshakeTimeout.Duration))
 	stop := context.AfterFunc(ctx, func() { wire.Reset(conn) })
-	hello, err := wire.ReadHello(conn)
+	hello, err := readName(conn, near.Inner)
 	stop()
 	if err != nil {
 		r.drop(conn, p, stranger{direction: directionNear, err: err})
 		return
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	route, found := findNear(routes, hello.ServerName)
+	route, found := findNear(near.Routes, hello.ServerName)
 	if !found {
 		r.drop(conn, p, stranger{directionNear, hello.ServerName, errUnknownServerName})
 		return
@@ -243,6 +244,14 @@ func (r *Relay) handleNear(ctx context.Context, conn *net.TCPConn, p *permit, ro
 	}
 	r.join(ctx, tunnelled{direction: directionNear, route: route.Remote.ServerName, dialer: conn,
 		target: attempt.watch(remote), first: hello.Raw})
+}
+
+// readName reads the start of a connection up to the name that it asks for.
+func readName(conn io.Reader, inner config.Inner) (wire.Hello, error) {
+	if inner == config.InnerHTTP {
+		return wire.ReadRequest(conn)
+	}
+	return wire.ReadHello(conn)
 }
 
 func findNear(routes []config.NearRoute, serverName string) (config.NearRoute, bool) {
@@ -307,7 +316,7 @@ func (r *Relay) handleFar(ctx context.Context, raw *net.TCPConn, p *permit) {
 	// gets no further than a TLS handshake with the very target that the route is for.
 	_ = conn.SetReadDeadline(deadline)
 	stop := context.AfterFunc(ctx, func() { wire.Reset(raw) })
-	hello, err := wire.ReadHello(conn)
+	hello, err := readName(conn, route.Inner)
 	stop()
 	if err != nil {
 		r.drop(raw, p, stranger{directionFar, route.ServerName, err})

@@ -47,9 +47,24 @@ type Config struct {
 type Near struct {
 	Port   int32       `json:"port"`
 	Routes []NearRoute `json:"routes"`
+	// Inner is what the local dialers speak. Defaults to TLS.
+	Inner Inner `json:"inner,omitempty"`
 	// RedialPause is the pause of all routes that have none of their own.
 	RedialPause metav1.Duration `json:"redialPause,omitzero"`
 }
+
+// Inner is what is spoken inside the connection of two relays. It tells how the name that a connection asks for is
+// found.
+type Inner string
+
+const (
+	// InnerTLS connections begin with a ClientHello. It is the default.
+	InnerTLS Inner = "TLS"
+	// InnerHTTP connections are plain and begin with a request of HTTP/1, whose host takes the place of the server
+	// name. Peers of an etcd with one member speak that: Gardener gives TLS to those of several members only. The
+	// relays' own TLS is around it.
+	InnerHTTP Inner = "HTTP"
+)
 
 // NearRoute leads local connections to the other seed.
 type NearRoute struct {
@@ -87,6 +102,8 @@ type FarRoute struct {
 	// InnerSNI are the server names that the connection inside may ask for, as in NearRoute. The other relay has looked
 	// at them already; this one does not rely on it.
 	InnerSNI []string `json:"innerSNI"`
+	// Inner is what the connection inside speaks. Defaults to TLS.
+	Inner Inner `json:"inner,omitempty"`
 	// Target is host:port; a fully qualified host with a trailing dot saves the search list.
 	Target string `json:"target"`
 }

@@ -29,6 +29,7 @@ func Validate(cfg *Config) field.ErrorList {
 		path := field.NewPath("near").Index(i)
 		usePort(near.Port, path.Child("port"))
 		allErrs = append(allErrs, validateNearRoutes(near.Routes, path.Child("routes"))...)
+		allErrs = append(allErrs, validateInner(near.Inner, path.Child("inner"))...)
 		allErrs = append(allErrs, validatePause(near.RedialPause, path.Child("redialPause"))...)
 	}
 	far := field.NewPath("far")
@@ -90,6 +91,14 @@ func validateNearRoutes(routes []NearRoute, path *field.Path) field.ErrorList {
 	return allErrs
 }
 
+func validateInner(inner Inner, path *field.Path) field.ErrorList {
+	switch inner {
+	case "", InnerTLS, InnerHTTP:
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path, inner, []Inner{InnerTLS, InnerHTTP})}
+}
+
 func validatePause(pause metav1.Duration, path *field.Path) field.ErrorList {
 	if pause.Duration < 0 {
 		return field.ErrorList{field.Invalid(path, pause.Duration.String(), "must not be negative")}
@@ -130,6 +139,7 @@ func validateFarRoutes(routes []FarRoute, path *field.Path) field.ErrorList {
 			seen[key] = true
 		}
 		allErrs = append(allErrs, validateInnerSNI(route.InnerSNI, map[string]bool{}, path.Child("innerSNI"))...)
+		allErrs = append(allErrs, validateInner(route.Inner, path.Child("inner"))...)
 		allErrs = append(allErrs, validateTarget(route.Target, path.Child("target"))...)
 	}
 	return allErrs
