@@ -19,6 +19,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/required"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/metrics"
 	"github.com/livecpm/livecpm/pkg/migration"
 )
@@ -74,6 +75,7 @@ func (e *Etcds) config(m *migration.Migration) joint.Config {
 		Pods:            e.options.SeedPods(namespace),
 		Namespace:       namespace,
 		Role:            m.Role,
+		Members:         naming.MembersOf(m.Shoot),
 		SourceSeed:      m.SourceSeed,
 		DestinationSeed: m.DestinationSeed,
 		Clock:           m.Clock,

@@ -22,6 +22,7 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	istionetworkingv1beta1 "istio.io/client-go/pkg/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,6 +53,8 @@ type seedWorld struct {
 	// namespace and labels are those of the default gateway if the gardenlet's configuration changes them.
 	namespace string
 	labels    map[string]string
+	// withGap says that the shoot has etcds with one member, and permits a gap.
+	withGap bool
 }
 
 func (w seedWorld) gardenlet() *gardenletconfigv1alpha1.GardenletConfiguration {
@@ -136,6 +139,9 @@ func newShoot() *gardencorev1beta1.Shoot {
 func deployTunnel(ctx context.Context, w seedWorld) client.Client {
 	GinkgoHelper()
 	shoot, peer := newShoot(), w.seed()
+	if w.withGap {
+		shoot.Annotations = map[string]string{steps.AnnotationWithGap: "true"}
+	}
 	peer.Name, peer.Spec.Ingress.Domain = "seed-b", "ingress.seed-b.example"
 	garden := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(w.seed(), peer).Build()
 	seed := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).Build()
@@ -149,6 +155,15 @@ func deployTunnel(ctx context.Context, w seedWorld) client.Client {
 
 var _ = Describe("The way into a seed", func() {
 	ctx := context.Background()
+
+	DescribeTable("carries what the members speak to each other", func(w seedWorld, plain types.GomegaMatcher) {
+		configMap := &corev1.ConfigMap{}
+		Expect(deployTunnel(ctx, w).Get(ctx, tunnelKey, configMap)).To(Succeed())
+		Expect(configMap.Data["config.yaml"]).To(plain)
+	},
+		Entry("TLS", seedWorld{zones: "a"}, Not(ContainSubstring("inner: HTTP"))),
+		Entry("HTTP between only members", seedWorld{zones: "a", withGap: true}, ContainSubstring("inner: HTTP")),
+	)
 
 	DescribeTable("leads through its default gateway, whichever the shoot has", func(own string, w seedWorld) {
 		seed := deployTunnel(ctx, w)

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -22,6 +23,14 @@ const MembersPerSeed = 3
 
 // SingleMember is how many members the etcds of a shoot have that is not highly available.
 const SingleMember = 1
+
+// MembersOf returns how many members each etcd of the shoot has in one seed, as far as a live migration is concerned.
+func MembersOf(shoot *gardencorev1beta1.Shoot) int {
+	if steps.WithGap(shoot) {
+		return SingleMember
+	}
+	return MembersPerSeed
+}
 
 const (
 	// PortClient is where etcd serves its clients.

@@ -4,6 +4,7 @@
 package naming_test
 
 import (
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -53,6 +54,13 @@ var _ = Describe("Naming", func() {
 		Entry("with two prefixes", "seed-a-seed-a-etcd-main-1", "seed-a", "main", -1),
 		Entry("that has not started", "", "", "main", -1),
 	)
+
+	It("should know how many members the etcds of a shoot have", func() {
+		shoot := &gardencorev1beta1.Shoot{}
+		Expect(naming.MembersOf(shoot)).To(Equal(3))
+		shoot.Annotations = map[string]string{steps.AnnotationWithGap: "true"}
+		Expect(naming.MembersOf(shoot)).To(Equal(1))
+	})
 
 	It("should name the services", func() {
 		Expect(naming.ClientHost("ns", "main")).To(Equal("etcd-main-client.ns.svc"))

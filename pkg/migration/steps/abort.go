@@ -104,9 +104,10 @@ const (
 // AbortRequested reports whether the shoot carries the abort annotation with a true value.
 func AbortRequested(shoot *gardencorev1beta1.Shoot) bool { return isTrue(shoot, AnnotationAbort) }
 
-// ForceShrinkRequested reports whether the shoot carries the force-shrink annotation with a true value.
+// ForceShrinkRequested reports whether the shoot carries the force-shrink annotation with a true value. Where the etcds
+// have one member each, it counts for nothing: the kube-apiserver of the destination starts with the one of the source.
 func ForceShrinkRequested(shoot *gardencorev1beta1.Shoot) bool {
-	return isTrue(shoot, AnnotationForceShrink)
+	return isTrue(shoot, AnnotationForceShrink) && !WithGap(shoot)
 }
 
 func isTrue(shoot *gardencorev1beta1.Shoot, annotation string) bool {

@@ -118,5 +118,7 @@ var _ = Describe("#ForceShrinkRequested", func() {
 		Expect(steps.ForceShrinkRequested(s)).To(BeFalse())
 		s.Annotations[steps.AnnotationForceShrink] = "true"
 		Expect(steps.ForceShrinkRequested(s)).To(BeTrue())
+		s.Annotations[steps.AnnotationWithGap] = "true"
+		Expect(steps.ForceShrinkRequested(s)).To(BeFalse(), "an only member moves last")
 	})
 })

@@ -342,9 +342,10 @@ var _ = Describe("The annotations of a migration", func() {
 	It("should all be removed when it is over, and no other", func() {
 		shoot := &gardencorev1beta1.Shoot{}
 		shoot.Annotations = map[string]string{
-			steps.AnnotationIntent: "", steps.AnnotationPauseBefore: "", steps.AnnotationForceShrink: "",
-			steps.AnnotationAbort: "", steps.AnnotationAbandon: "", steps.AnnotationDeleteFormerBackups: "",
-			steps.AnnotationConfirmVersions: "", steps.AnnotationDeadline: "", steps.AnnotationOverdue: "",
+			steps.AnnotationIntent: "", steps.AnnotationWithGap: "", steps.AnnotationPauseBefore: "",
+			steps.AnnotationForceShrink: "", steps.AnnotationAbort: "", steps.AnnotationAbandon: "",
+			steps.AnnotationDeleteFormerBackups: "", steps.AnnotationConfirmVersions: "",
+			steps.AnnotationDeadline: "", steps.AnnotationOverdue: "",
 			steps.AnnotationSourceRevision: "", steps.AnnotationAbandonSource: "",
 			steps.AnnotationRequestedBy: "",
 			"own":                       "kept",

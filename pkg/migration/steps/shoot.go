@@ -14,6 +14,10 @@ import (
 const (
 	// AnnotationIntent on a Shoot makes a change of spec.seedName a live migration (GEP-0039).
 	AnnotationIntent = v1beta1constants.AnnotationMigrationLiveMigrate
+	// AnnotationWithGap on a Shoot makes a change of spec.seedName a live migration with one short gap, for a control
+	// plane with one etcd member. Gardener's admission refuses AnnotationIntent for those when the seed's name changes.
+	// Nothing acts on it yet but what knows how many members there are (docs/concepts/single-member.md).
+	AnnotationWithGap = "migration.gardener.cloud/live-migrate-with-gap"
 	// AnnotationPauseBefore on a Shoot names the condition type of the step that must not begin while it is set. A step
 	// that has begun continues.
 	AnnotationPauseBefore = "migration.gardener.cloud/pause-before"
@@ -27,10 +31,10 @@ const (
 const AgentFieldManager = "livecpm-agent"
 
 // annotations are those that people and agents set for one migration.
-var annotations = []string{AnnotationIntent, AnnotationPauseBefore, AnnotationForceShrink, AnnotationAbort,
-	AnnotationAbandon, AnnotationAbandonSource, AnnotationDeleteFormerBackups, AnnotationConfirmVersions,
-	AnnotationDeadline, AnnotationOverdue, AnnotationSnapshots(Source), AnnotationSnapshots(Destination),
-	AnnotationSourceRevision, AnnotationRequestedBy}
+var annotations = []string{AnnotationIntent, AnnotationWithGap, AnnotationPauseBefore, AnnotationForceShrink,
+	AnnotationAbort, AnnotationAbandon, AnnotationAbandonSource, AnnotationDeleteFormerBackups,
+	AnnotationConfirmVersions, AnnotationDeadline, AnnotationOverdue, AnnotationSnapshots(Source),
+	AnnotationSnapshots(Destination), AnnotationSourceRevision, AnnotationRequestedBy}
 
 // RemoveAnnotations removes the annotations of a migration that is over from the Shoot, in memory. Left behind, they
 // would make its next migration a live one, or pause or abort it.
@@ -43,6 +47,13 @@ func RemoveAnnotations(shoot *gardencorev1beta1.Shoot) {
 // Intended reports whether the shoot carries the intent annotation with a true value.
 func Intended(shoot *gardencorev1beta1.Shoot) bool {
 	return isTrue(shoot, AnnotationIntent)
+}
+
+// WithGap reports whether the etcds of the shoot have one member each in one seed, and its users have agreed to the
+// short gap that a live migration has then: the control plane is not highly available, and the shoot carries
+// AnnotationWithGap with a true value. Of a highly available one the annotation changes nothing.
+func WithGap(shoot *gardencorev1beta1.Shoot) bool {
+	return isTrue(shoot, AnnotationWithGap) && !v1beta1helper.IsHAControlPlaneConfigured(shoot)
 }
 
 // Seeds returns the seeds of the migration that the shoot asks for: status.seedName and spec.seedName. It returns false

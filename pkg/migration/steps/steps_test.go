@@ -55,6 +55,22 @@ func shoot(spec, status *string, intent string, conditions ...gardencorev1beta1.
 	return out
 }
 
+var _ = DescribeTable("WithGap", func(annotation string, highlyAvailable, expected bool) {
+	s := &gardencorev1beta1.Shoot{}
+	s.Annotations = map[string]string{"migration.gardener.cloud/live-migrate-with-gap": annotation}
+	if highlyAvailable {
+		s.Spec.ControlPlane = &gardencorev1beta1.ControlPlane{HighAvailability: &gardencorev1beta1.HighAvailability{}}
+	}
+	Expect(steps.WithGap(s)).To(Equal(expected))
+	steps.RemoveAnnotations(s)
+	Expect(s.Annotations).To(BeEmpty())
+},
+	Entry("agreed to", "true", false, true),
+	Entry("refused", "false", false, false),
+	Entry("not said", "", false, false),
+	Entry("of a highly available one", "true", true, false),
+)
+
 var _ = Describe("Table", func() {
 	It("should have the steps of GEP-0039 in their order, with alternating owners as designed", func() {
 		var rows []string
