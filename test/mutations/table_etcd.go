@@ -266,7 +266,7 @@ var members = []Mutation{
 	{
 		Name:     "only-pod-of-a-voter-taken-away",
 		Area:     Members,
-		Harm:     "The pod of one of two voters is stopped before its member is removed, and the cluster stops for good",
+		Harm:     "The pod of one of two voters is stopped before its member is removed, and the cluster stops",
 		File:     "pkg/etcd/joint/retireonly.go",
 		Old:      `len(voters) > 0 {`,
 		New:      `len(voters) > 1 {`,

@@ -70,14 +70,14 @@ func (j *Joint) CheckAbandonSource(ctx context.Context) (*Progress, error) {
 		if err != nil {
 			return nil, err
 		}
-		whole := len(seen.Members.Voters().On(quorum.Destination).Healthy()) == naming.MembersPerSeed
+		whole := len(seen.Members.Voters().On(quorum.Destination).Healthy()) == j.Members
 		switch {
 		case hold != nil:
 			hold.Message = naming.EtcdName(etcdRole) + ": " + hold.Message
 			return hold, nil
 		case !whole || !seen.Members.Decides(quorum.Destination):
 			hold := waiting(steps.ReasonQuorumAtRisk, "%s: the destination is not whole by itself, it needs %d "+
-				"healthy voters that are a quorum: %s", naming.EtcdName(etcdRole), naming.MembersPerSeed,
+				"healthy voters that are a quorum: %s", naming.EtcdName(etcdRole), j.Members,
 				seen.Summary())
 			return &hold, nil
 		}

@@ -80,8 +80,17 @@ func (j *Joint) ReleaseBudgets(ctx context.Context) error {
 		if b == nil {
 			return err
 		}
-		return j.allow(ctx, b, quorum.Size(b.pods), "the migration is aborted")
+		return j.allow(ctx, b, ordinary(b.pods), "the migration is aborted")
 	})
+}
+
+// ordinary is how many available pods etcd-druid lets a budget demand (v0.38.1, computePDBMinAvailable): a quorum, and
+// none of one pod, which could never be evicted otherwise.
+func ordinary(pods int) int {
+	if pods == naming.SingleMember {
+		return 0
+	}
+	return quorum.Size(pods)
 }
 
 // budget is the disruption budget of an etcd in this seed.
@@ -154,6 +163,10 @@ func (j *Joint) disruptable(ctx context.Context, etcdRole string) (int, string) 
 		if pod == nil || pod.DeletionTimestamp != nil || !health.IsPodReady(pod) {
 			counted++
 		}
+	}
+	if j.Members == naming.SingleMember && len(seen.Members) == 1 {
+		// Nobody else depends on it, and it may go as on any other day.
+		return 1, seen.Members.String()
 	}
 	return seen.Members.Disruptable(side, counted), seen.Members.String()
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -30,7 +31,8 @@ type ReadyFunc func(ctx context.Context) (*Progress, error)
 //     returns, unless it is nil, is waited for with one voter.
 //  2. Leadership moves to the destination, under a hold of the front if there is one. From here on nothing is waited
 //     for: both voters are needed for every write.
-//  3. The member of the source is removed while it works. One that stopped before would take the quorum with it.
+//  3. The front leads requests past the member of the source, and that is removed while it works. One that stopped
+//     before would take the quorum with it.
 //
 // The sidecar of the learner may promote it at any time, and an agent may be killed between any two changes: each of
 // them follows from the member list alone. A member that is removed stops by itself; its agent takes the pod away
@@ -139,6 +141,38 @@ func (j *Joint) leadFromDestination(ctx context.Context, etcdRole string, seen O
 		urgent: "with two voters, the cluster needs both"})
 }
 
+const (
+	// leadPastAttempts and leadPastPause bound the time for which the front is asked again to lead requests past the
+	// member of the source, while there are two voters. A front learns within 200 ms that it may use a new voter.
+	leadPastAttempts, leadPastPause = 8, 100 * time.Millisecond
+	// leadPastTimeout bounds one of these questions: the front waits for the requests that are under way there.
+	leadPastTimeout = time.Second
+)
+
+// leadPast makes the front lead nothing to the member of the source any more, which is about to be removed: an etcd
+// that is removed cuts off the requests that are under way at it. If the front does not come to that soon, the member
+// is removed nevertheless: a request is worth less than the end of the time with two voters.
+func (j *Joint) leadPast(ctx context.Context, etcdRole string) {
+	var err error
+	for attempt := range leadPastAttempts {
+		if attempt > 0 {
+			j.pause(ctx, leadPastPause)
+		}
+		bounded, cancel := context.WithTimeout(ctx, leadPastTimeout)
+		err = j.steerOnce(bounded, etcdRole, func(ctx context.Context, front Front) error {
+			return front.Drain(ctx, naming.FrontOrdinalOfSource, drainTime)
+		})
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		j.Log.Info("Removing the member of the source although requests may be under way there", "etcd",
+			naming.EtcdName(etcdRole), "reason", err.Error())
+	}
+}
+
 // removeFormer removes the member of the source from a list in which the destination leads. It returns nil if that is
 // done.
 func (j *Joint) removeFormer(
@@ -150,6 +184,9 @@ func (j *Joint) removeFormer(
 	}
 	if err := may(former.ID); err != nil {
 		return new(waiting(steps.ReasonQuorumAtRisk, "%s", err)), nil
+	}
+	if !former.Learner {
+		j.leadPast(ctx, etcdRole)
 	}
 	cluster, err := j.cluster(ctx, etcdRole)
 	if err != nil {

@@ -37,7 +37,8 @@ func (j *Joint) RetireOnly(
 }
 
 // TakeOnlyPod takes one look at a cluster and takes the pod of the source's only member away, if that is no voter any
-// more. It is done when the pod is gone and nothing of the source is in the list.
+// more. It is done when the pod is gone and nothing of the source is in the list. A pod that has joined again before is
+// a learner, whose entry is removed when the pod is gone; the agent of the destination may come before.
 func (j *Joint) TakeOnlyPod(ctx context.Context, etcdRole string) (Progress, error) {
 	seen, hold, err := j.observeForChange(ctx, etcdRole)
 	if err != nil {
@@ -73,8 +74,8 @@ func (j *Joint) TakeOnlyPod(ctx context.Context, etcdRole string) (Progress, err
 		return waiting(steps.ReasonReadyForSourceMemberRemoval, "pod %s of the source is stopping", pod), nil
 	}
 	if left := seen.Members.On(quorum.Source); len(left) > 0 {
-		return waiting(steps.ReasonReadyForSourceMemberRemoval,
-			"waiting until the agent of the destination has removed %s, whose pod had joined again", left), nil
+		return j.remove(ctx, etcdRole, left[0],
+			departure{side: quorum.Source, reason: steps.ReasonReadyForSourceMemberRemoval})
 	}
 	return Progress{Done: true, Message: "the member of the source is gone: " + seen.Summary()}, nil
 }

@@ -57,6 +57,9 @@ func (j *Joint) prepareRoll(ctx context.Context, etcdRole string) error {
 	if err := j.shutBudget(ctx, etcdRole); err != nil {
 		return err
 	}
+	if j.Members == naming.SingleMember {
+		return j.prepareOnly(ctx, etcdRole)
+	}
 
 	seen, err := j.observeHealthy(ctx, etcdRole)
 	if err != nil {
@@ -162,12 +165,15 @@ func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error)
 		}
 	}
 	if missing := r.notApplied(); missing != "" {
-		if r.startsFrom(lastOrdinal) {
+		if j.Members > naming.SingleMember && r.startsFrom(lastOrdinal) {
 			if err := j.drain(ctx, ledTo{etcdRole, lastOrdinal}); err != nil {
 				return Progress{}, err
 			}
 		}
 		return waiting(steps.ReasonRollingEtcd, "etcd-druid has not applied the specification yet: %s", missing), nil
+	}
+	if j.Members == naming.SingleMember {
+		return j.rollOnly(ctx, r)
 	}
 	seen, hold, err := j.observeForChange(ctx, etcdRole)
 	if err != nil {

@@ -68,10 +68,10 @@ func (j *Joint) keepRolledCluster(ctx context.Context, etcdRole string, seen Obs
 // comes back with the ordinary one, whatever it had before.
 func (j *Joint) rolledEntries(etcdRole string, seen Observation, entries []string) []string {
 	urls := map[string][]string{}
-	for ordinal := range naming.MembersPerSeed {
+	for ordinal := range j.Members {
 		urls[naming.MemberName(j.DestinationSeed, etcdRole, ordinal)] = j.plainURLs(etcdRole, ordinal)
 	}
-	if voters := seen.Members.Voters().On(quorum.Destination); len(voters) < naming.MembersPerSeed {
+	if voters := seen.Members.Voters().On(quorum.Destination); len(voters) < j.Members {
 		for _, member := range voters {
 			if known := seen.Raw[member.ID].PeerURLs; len(known) > 0 {
 				urls[member.Name] = slices.Sorted(slices.Values(known))
