@@ -8,6 +8,8 @@ import (
 	"crypto/tls"
 	"maps"
 	"net/netip"
+	"slices"
+	"strconv"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -56,6 +58,9 @@ var _ = Describe("Flows of a migration in a seed", func() {
 	}
 	outside := []string{v1beta1constants.LabelNetworkPolicyToDNS, v1beta1constants.LabelNetworkPolicyToPublicNetworks,
 		v1beta1constants.LabelNetworkPolicyToPrivateNetworks}
+	// only says that each etcd has one member, which Gardener gives no label to reach another one.
+	only := false
+	BeforeEach(func() { only = false })
 	etcdApp := func(etcdRole string) map[string]string {
 		return map[string]string{"app": "etcd-statefulset", "role": etcdRole, "instance": "etcd-" + etcdRole}
 	}
@@ -71,10 +76,12 @@ var _ = Describe("Flows of a migration in a seed", func() {
 		}
 		for _, etcdRole := range naming.EtcdRoles {
 			client := prefix + "etcd-" + etcdRole + "-client-tcp-"
+			keys := append(slices.Clone(outside), v1beta1constants.LabelNetworkPolicyToRuntimeAPIServer)
+			if !only {
+				keys = append(keys, client+"2379", client+"2380", client+"8080")
+			}
 			for _, member := range []string{"0", "1"} {
-				add("etcd-"+etcdRole+"-"+member, namespace, labelled(etcdApp(etcdRole),
-					append(outside, v1beta1constants.LabelNetworkPolicyToRuntimeAPIServer, client+"2379", client+"2380",
-						client+"8080")...))
+				add("etcd-"+etcdRole+"-"+member, namespace, labelled(etcdApp(etcdRole), keys...))
 			}
 		}
 		add("kube-apiserver", namespace, labelled(map[string]string{"app": "kubernetes", "role": "apiserver"},
@@ -216,6 +223,8 @@ var _ = Describe("Flows of a migration in a seed", func() {
 			NewSteering: func([]string, string, *tls.Config) joint.Front { return nil }})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(fronts.Deploy(ctx, &migration.Migration{Log: logr.Discard(), Shoot: &gardencorev1beta1.Shoot{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+				steps.AnnotationWithGap: strconv.FormatBool(only)}},
 			Status: gardencorev1beta1.ShootStatus{TechnicalID: namespace}}})).To(Succeed())
 		for _, etcdRole := range naming.EtcdRoles {
 			service := &corev1.Service{}
@@ -255,6 +264,26 @@ var _ = Describe("Flows of a migration in a seed", func() {
 			return map[string]string{"app": "livecpm-front", "role": etcdRole}
 		}),
 	)
+
+	It("should be permitted from the front through the relay to the source where each etcd has one member", func() {
+		only = true
+		world, ends := seed(steps.Destination, func(c client.Client, _ exposure.Interface) {
+			withFront(c, func(etcdRole string) map[string]string {
+				return map[string]string{"app": "livecpm-front", "role": etcdRole}
+			})
+		})
+		judge(world, ends, []flow{
+			{mainFront, "relay", 22379}, {eventsFront, "relay", 22379}, {mainFront, "etcd-main-0", 2379},
+			{"kube-apiserver", mainFront, 2379}, {"relay", mainFront, 2379}, {"agent", mainFront, 2379},
+			{"etcd-main-0", mainFront, 2379}, {"etcd-events-0", eventsFront, 2379}, {"etcd-main-0", "relay", 22379},
+			{"etcd-main-0", "relay", 2380}, {"relay", "etcd-main-0", 2381}, {"relay", "etcd-main-0", 2379},
+		}, true)
+		judge(world, ends, never, false)
+		judge(world, ends, []flow{
+			{mainFront, "relay", 2380}, {mainFront, "relay", 8443}, {mainFront, "public gateway", 443},
+			{"etcd-events-0", mainFront, 2379}, {"etcd-main-0", mainFront, 8082}, {"stranger", mainFront, 2379},
+		}, false)
+	})
 
 	It("should not be permitted any more when the migration has ended", func() {
 		world, ends := seed(steps.Source,

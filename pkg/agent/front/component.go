@@ -30,7 +30,13 @@ type component struct {
 	Options
 	log                 logr.Logger
 	namespace, etcdRole string
+	// members is how many the etcd has in one seed. If it is one, the front leads to that of the source as well, which
+	// serves until the one here does.
+	members int
 }
+
+// alone reports whether the etcd has one member in one seed.
+func (c *component) alone() bool { return c.members == naming.SingleMember }
 
 // secretNames are the secrets of an etcd that its front uses.
 type secretNames struct {

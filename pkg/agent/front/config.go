@@ -5,6 +5,7 @@ package front
 
 import (
 	"fmt"
+	"time"
 
 	etcdconstants "github.com/gardener/gardener/pkg/component/etcd/etcd/constants"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,10 @@ import (
 	"github.com/livecpm/livecpm/pkg/etcd/front/config"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 )
+
+// waitForOnly is how long a request waits while the only member restarts with the ordinary specification. That takes 15
+// to 30 s, and a kube-apiserver gives its requests a minute.
+const waitForOnly = 45 * time.Second
 
 // configYAML returns the configuration. Both pods have the same one.
 func (c *component) configYAML(secrets secretNames) (string, error) {
@@ -41,6 +46,15 @@ func (c *component) configYAML(secrets secretNames) (string, error) {
 			// The certificate of a member is for its host in the peer service.
 			ServerName: naming.MemberHost(c.namespace, c.etcdRole, ordinal),
 		})
+	}
+	if c.alone() {
+		out.Members = append(out.Members, config.Member{
+			Ordinal: naming.FrontOrdinalOfSource,
+			Address: fmt.Sprintf("%s.%s.svc.cluster.local.:%d", naming.Relay, c.namespace, naming.PortRelayClient),
+			// By this name the relay chooses the member of the source, which has the same one.
+			ServerName: naming.MemberHost(c.namespace, c.etcdRole, 0), OnlyRequests: true,
+		})
+		out.Limits.MemberWait.Duration = waitForOnly
 	}
 	text, err := yaml.Marshal(out)
 	if err != nil {

@@ -159,6 +159,7 @@ func (f *Fronts) component(m *migration.Migration, etcdRole string) *component {
 	return &component{
 		Options: f.options, log: m.Log.WithName("front").WithValues("etcd", naming.EtcdName(etcdRole)),
 		namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot), etcdRole: etcdRole,
+		members: naming.MembersOf(m.Shoot),
 	}
 }
 

@@ -23,8 +23,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	. "github.com/livecpm/livecpm/pkg/agent/front"
+	"github.com/livecpm/livecpm/pkg/etcd/front/config"
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration"
@@ -209,6 +211,59 @@ metrics: {port: 8082}
 			Expect(service.Spec.PublishNotReadyAddresses).To(BeFalse())
 			Expect(service.Spec.Ports).To(ConsistOf(
 				HaveField("Port", Equal(int32(2379))), HaveField("Port", Equal(int32(8080)))))
+		})
+
+		It("should lead to the member of the source as well where each seed has one, by the relay, for requests only",
+			func() {
+				m.Shoot.Annotations = map[string]string{steps.AnnotationWithGap: "true"}
+				Expect(f.Deploy(ctx, m)).To(Succeed())
+				configMap := &corev1.ConfigMap{ObjectMeta: meta("livecpm-front-main")}
+				get(configMap)
+				cfg := &config.Config{}
+				Expect(yaml.UnmarshalStrict([]byte(configMap.Data["config.yaml"]), cfg)).To(Succeed())
+				config.SetDefaults(cfg)
+				Expect(config.Validate(cfg)).To(BeEmpty())
+				host := naming.MemberHost(namespace, "main", 0)
+				Expect(cfg.Members).To(Equal([]config.Member{
+					{Ordinal: 0, Address: "livecpm-front-main-0.shoot--demo--live.svc.cluster.local.:2379",
+						ServerName: host},
+					{Ordinal: naming.FrontOrdinalOfSource, ServerName: host, OnlyRequests: true,
+						Address: "livecpm-relay.shoot--demo--live.svc.cluster.local.:22379"},
+				}))
+				Expect(cfg.Limits.MemberWait.Duration).To(Equal(45 * time.Second))
+
+				relay := map[string]string{"app": "livecpm-relay"}
+				policy := &networkingv1.NetworkPolicy{ObjectMeta: meta("livecpm-front-main")}
+				get(policy)
+				Expect(policy.Spec.Egress).To(ContainElement(And(
+					HaveField("To", ConsistOf(HaveField("PodSelector.MatchLabels", relay))),
+					HaveField("Ports", ConsistOf(HaveField("Port.IntVal", BeEquivalentTo(22379)))))))
+				policy = &networkingv1.NetworkPolicy{ObjectMeta: meta("livecpm-front-main-etcd")}
+				get(policy)
+				Expect(policy.Spec.Egress).To(ConsistOf(And(
+					HaveField("To", ConsistOf(HaveField("PodSelector.MatchLabels", fronts("main")))),
+					HaveField("Ports", ConsistOf(HaveField("Port.IntVal", BeEquivalentTo(2379)))))))
+				policy = &networkingv1.NetworkPolicy{ObjectMeta: meta("livecpm-front-main-relay")}
+				get(policy)
+				Expect(policy.Spec.PodSelector.MatchLabels).To(Equal(relay))
+				Expect(policy.Spec.PolicyTypes).To(ConsistOf(networkingv1.PolicyTypeIngress,
+					networkingv1.PolicyTypeEgress))
+				Expect(policy.Spec.Ingress).To(ConsistOf(And(
+					HaveField("From", ConsistOf(HaveField("PodSelector.MatchLabels", fronts("main")))),
+					HaveField("Ports", ConsistOf(HaveField("Port.IntVal", BeEquivalentTo(22379)))))))
+				Expect(apierrors.IsNotFound(s.Get(ctx, client.ObjectKey{Namespace: namespace,
+					Name: "livecpm-front-main-1"}, &corev1.Service{}))).To(BeTrue())
+			})
+
+		It("should take a highly available shoot for what it is, whatever it permits", func() {
+			m.Shoot.Annotations = map[string]string{steps.AnnotationWithGap: "true"}
+			m.Shoot.Spec.ControlPlane = &gardencorev1beta1.ControlPlane{
+				HighAvailability: &gardencorev1beta1.HighAvailability{}}
+			Expect(f.Deploy(ctx, m)).To(Succeed())
+			get(&corev1.Service{ObjectMeta: meta("livecpm-front-main-2")})
+			policy := &networkingv1.NetworkPolicy{ObjectMeta: meta("livecpm-front-main-relay")}
+			get(policy)
+			Expect(policy.Spec.Ingress).To(BeEmpty())
 		})
 
 		It("should lead nobody to the front, and change nothing when it is repeated", func() {

@@ -59,7 +59,7 @@ func (c *component) objects() objects {
 		podDisruptionBudget: &policyv1.PodDisruptionBudget{ObjectMeta: c.objectMeta("")},
 		policies:            map[string]*networkingv1.NetworkPolicy{},
 	}
-	for ordinal := range naming.MembersPerSeed {
+	for ordinal := range c.members {
 		out.members = append(out.members, &corev1.Service{ObjectMeta: c.objectMeta(fmt.Sprintf("-%d", ordinal))})
 	}
 	for _, suffix := range policySuffixes {

@@ -39,7 +39,8 @@ const (
 	policyClients = "-clients"
 	// policySnapshots is for pods that may ask the sidecars.
 	policySnapshots = "-snapshots"
-	// policyRelay is for the relay, which reaches etcd's service for clients of the other seed.
+	// policyRelay is for the relay, which reaches etcd's service for clients of the other seed, and by which the front
+	// reaches the only member of the source.
 	policyRelay = "-relay"
 )
 
@@ -59,19 +60,39 @@ func (c *component) mutatePolicy(policy *networkingv1.NetworkPolicy, suffix stri
 				To:    []networkingv1.NetworkPolicyPeer{podsWith(c.etcdLabels())},
 				Ports: ports(naming.PortClient, etcdconstants.PortBackupRestore),
 			}})
+		if c.alone() {
+			policy.Spec.Ingress = append(policy.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{
+				From: []networkingv1.NetworkPolicyPeer{podsWith(c.etcdLabels())}, Ports: ports(naming.PortClient)})
+			policy.Spec.Egress = append(policy.Spec.Egress, networkingv1.NetworkPolicyEgressRule{
+				To: []networkingv1.NetworkPolicyPeer{podsWith(relayLabels())}, Ports: ports(naming.PortRelayClient)})
+		}
 	case policyEtcd:
+		var egress []networkingv1.NetworkPolicyEgressRule
 		front := podsWith(c.podLabels())
+		if c.alone() {
+			// Gardener gives its label for the service for clients to highly available members only, and the sidecar of
+			// the one that joins asks that service.
+			egress = []networkingv1.NetworkPolicyEgressRule{{To: []networkingv1.NetworkPolicyPeer{front},
+				Ports: ports(naming.PortClient)}}
+		}
 		policy.Spec = spec(c.etcdLabels(), []networkingv1.NetworkPolicyIngressRule{
 			{From: append(c.permitted(naming.PortClient), front), Ports: ports(naming.PortClient)},
 			{From: append(c.permitted(etcdconstants.PortBackupRestore), front),
 				Ports: ports(etcdconstants.PortBackupRestore)},
-		}, nil)
+		}, egress)
 	case policyClients:
 		policy.Spec = c.egress(naming.PortClient)
 	case policySnapshots:
 		policy.Spec = c.egress(etcdconstants.PortBackupRestore)
 	case policyRelay:
-		policy.Spec = spec(relayLabels(), nil, []networkingv1.NetworkPolicyEgressRule{{
+		var ingress []networkingv1.NetworkPolicyIngressRule
+		if c.alone() {
+			ingress = []networkingv1.NetworkPolicyIngressRule{{
+				From:  []networkingv1.NetworkPolicyPeer{podsWith(c.podLabels())},
+				Ports: ports(naming.PortRelayClient),
+			}}
+		}
+		policy.Spec = spec(relayLabels(), ingress, []networkingv1.NetworkPolicyEgressRule{{
 			To: []networkingv1.NetworkPolicyPeer{podsWith(c.podLabels())}, Ports: ports(naming.PortClient),
 		}})
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -86,7 +87,7 @@ func (f *forwarder) join(ctx context.Context, conn net.Conn) {
 
 // dial connects to the port of a member, of several if need be.
 func (f *forwarder) dial(ctx context.Context) (net.Conn, error) {
-	members := f.traffic.pick()
+	members := slices.DeleteFunc(f.traffic.pick(), func(m *member) bool { return m.OnlyRequests })
 	if len(members) == 0 {
 		return nil, errors.New("no member is eligible")
 	}

@@ -332,6 +332,34 @@ var _ = Describe("Further ports", func() {
 		}
 		Expect(err).To(HaveOccurred())
 	})
+
+	It("should not be passed on to a member that is reached by its port for requests only", func() {
+		cfg := newConfig(newEtcd(1).members...)
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(listener.Close)
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.WriteString(conn, "hello")
+				_ = conn.Close()
+			}
+		}()
+		port := int32(listener.Addr().(*net.TCPAddr).Port) // #nosec G115 -- It is a port.
+		cfg.Forwards = []config.Forward{{Port: freePort(), MemberPort: port}}
+		cfg.Members[0].OnlyRequests = true
+		r := startFront(cfg, clock.RealClock{})
+		r.uses(1)
+		conn, err := net.Dial("tcp", local(cfg.Forwards[0].Port))
+		if err == nil { // a reset may come as early as that
+			defer conn.Close()
+			_, err = conn.Read(make([]byte, 1))
+		}
+		Expect(err).To(HaveOccurred())
+	})
 })
 
 var _ = Describe("Addresses of a member", func() {

@@ -55,6 +55,9 @@ type Member struct {
 	Address string `json:"address"`
 	// ServerName is a name in the member's certificate. Defaults to the host of the address without its trailing dot.
 	ServerName string `json:"serverName,omitempty"`
+	// OnlyRequests says that the address leads to the member by this port only, so that nothing of Forwards is passed
+	// on to it: it is in another seed.
+	OnlyRequests bool `json:"onlyRequests,omitempty"`
 }
 
 // TLS names files in PEM form. They are read again when they change.
