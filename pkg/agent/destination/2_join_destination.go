@@ -13,7 +13,6 @@ import (
 	gardeneretcd "github.com/gardener/gardener/pkg/component/etcd/etcd"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
 
 	"github.com/livecpm/livecpm/pkg/agent/backups"
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
@@ -44,7 +43,8 @@ func (d *destination) prepareAhead(ctx context.Context, m *migration.Migration) 
 	return steps.Done("The destination is prepared as far as it can be before the source is"), nil
 }
 
-// joinPeers makes the destination ready for the control plane and joins two etcd members of each cluster.
+// joinPeers makes the destination ready for the control plane and joins two etcd members of each cluster, unless the
+// etcds have one member only.
 func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	b, err := d.botanist(ctx, m)
 	if err != nil {
@@ -71,6 +71,11 @@ func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (st
 	if err := d.deployJoiningEtcds(ctx, m, b, etcds); err != nil {
 		return steps.Outcome{}, err
 	}
+	if alone(m) {
+		d.lookForShortTTL(ctx, m, b)
+		return steps.Done("The etcds of the destination are set up. The member of each joins when clients have moved"),
+			nil
+	}
 	// They are healthy voters when this returns. That etcd-druid says so as well takes longer, and is waited for in the
 	// step that starts the kube-apiserver (addReadinessOfEtcds): nothing before needs it.
 	if err := etcds.Join(ctx, joiningMembers, m.Report); err != nil {
@@ -78,6 +83,16 @@ func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (st
 	}
 	d.lookForShortTTL(ctx, m, b)
 	return steps.Done("%d members of the destination have joined each etcd; both have 5 voters", joiningMembers), nil
+}
+
+// membersToJoin is how many members each etcd gets in this step. An only member does not join yet: its sidecar makes a
+// second voter of it, beside which the one of the source cannot be missed. Until then there is no pod, but all else of
+// the Etcd: services, and secrets that the front needs, which leads to the member of the source.
+func membersToJoin(m *migration.Migration) int32 {
+	if alone(m) {
+		return 0
+	}
+	return joiningMembers
 }
 
 // deployJoiningEtcds creates the Etcds of the destination, or brings them up to date.
@@ -106,7 +121,7 @@ func (d *destination) deployJoiningEtcds(
 			Upstream:       upstream,
 			Bootstrap:      bootstrap,
 		})
-		component.SetReplicas(ptr.To[int32](joiningMembers))
+		component.SetReplicas(new(membersToJoin(m)))
 		deploys = append(deploys, func(ctx context.Context) error {
 			if err := component.Deploy(ctx); err != nil {
 				return fmt.Errorf("failed to deploy etcd %s: %w", naming.EtcdName(etcdRole), err)

@@ -193,14 +193,14 @@ func (d *destination) kubeAPIServerGraph(m *migration.Migration, start *start) *
 // addReadinessOfEtcds adds the wait for what etcd-druid says of the etcds. It looks at them from time to time, while
 // their members have joined long before, so the wait costs nothing beside the rollout of the kube-apiserver. The steps
 // that follow change the Etcds, and must find etcd-druid done with them. Where members have moved before (see
-// druidAwaited), it has been waited for.
+// druidAwaited), it has been waited for. Etcds whose only members join later have nothing to be ready.
 func (d *destination) addReadinessOfEtcds(g *flow.Graph, m *migration.Migration, b *botanist.Botanist) {
 	_ = g.Add(flow.Task{
 		Name: "Waiting until etcd-druid reports the etcds as ready",
 		Fn: func(ctx context.Context) error {
 			return b.WaitUntilEtcdsReady(ctx)
 		},
-		SkipIf: steps.ForceShrinkRequested(m.Shoot),
+		SkipIf: steps.ForceShrinkRequested(m.Shoot) || alone(m),
 	})
 }
 

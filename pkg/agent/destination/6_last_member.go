@@ -128,5 +128,6 @@ func (r *retirement) defragments(ctx context.Context, etcdRole string) hold {
 // if members of the source are gone, as after a recovery by hand, or if it has that member.
 func (r *retirement) becomesSix(ctx context.Context, etcdRole string) bool {
 	seen, err := r.etcds.Observe(ctx, etcdRole)
-	return err != nil || len(seen.Members.On(quorum.Source)) >= naming.MembersPerSeed && !allVote(seen.Members)
+	const all = naming.MembersPerSeed
+	return err != nil || len(seen.Members.On(quorum.Source)) >= all && !allVote(seen.Members, all)
 }

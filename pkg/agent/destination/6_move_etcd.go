@@ -41,7 +41,11 @@ func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (ste
 	if outcome, err := d.drainClients(ctx, m); err != nil || !outcome.Finished() {
 		return outcome, err
 	}
-	outcome, err := d.moveMembers(ctx, m)
+	move := d.moveMembers
+	if alone(m) {
+		move = d.passMembersOn
+	}
+	outcome, err := move(ctx, m)
 	if err == nil && outcome.Finished() {
 		d.leaveNames(ctx, m)
 	}
@@ -110,16 +114,17 @@ func (d *destination) retirementBegun(ctx context.Context, etcds *joint.Joint) (
 		if err != nil {
 			return false, fmt.Errorf("failed to look at %s: %w", naming.EtcdName(etcdRole), err)
 		}
-		if allVote(world.Members) {
+		if allVote(world.Members, etcds.Members) {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// allVote reports whether the cluster has all members of the destination as voters.
-func allVote(members quorum.Set) bool {
-	return len(members.Voters().On(quorum.Destination)) == naming.MembersPerSeed
+// allVote reports whether the cluster has all members of the destination as voters, of which there are so many in the
+// end.
+func allVote(members quorum.Set, all int) bool {
+	return len(members.Voters().On(quorum.Destination)) == all
 }
 
 func (d *destination) readEtcd(
@@ -187,18 +192,30 @@ type retirement struct {
 func (d *destination) waitForRetirement(
 	ctx context.Context, m *migration.Migration, etcds *joint.Joint, reason steps.Reason,
 ) (steps.Outcome, error) {
-	r := &retirement{destination: d, migration: m, etcds: etcds, reason: reason, joined: map[string]bool{},
+	r := d.newRetirement(m, etcds, reason)
+	return r.wait(ctx, r.look, "Both etcds consist of the 3 members of the destination")
+}
+
+func (d *destination) newRetirement(m *migration.Migration, etcds *joint.Joint, reason steps.Reason) *retirement {
+	return &retirement{destination: d, migration: m, etcds: etcds, reason: reason, joined: map[string]bool{},
 		asked: map[string]bool{}, putOff: map[string]putOff{}}
-	ctx, end := etcds.FollowPods(ctx)
+}
+
+// wait looks at both clusters until the members of the source are gone, and says then what is done.
+func (r *retirement) wait(
+	ctx context.Context, look func(ctx context.Context) (sight, error), done string,
+) (steps.Outcome, error) {
+	m := r.migration
+	ctx, end := r.etcds.FollowPods(ctx)
 	defer end()
 	for {
 		began := m.Clock.Now()
-		seen, err := r.look(ctx)
+		seen, err := look(ctx)
 		if err != nil {
 			return steps.Outcome{}, err
 		}
 		if seen.left {
-			return steps.Done("Both etcds consist of the 3 members of the destination"), nil
+			return steps.Done("%s", done), nil
 		}
 		if len(seen.errs) > 0 {
 			// A member that restarts or an election in progress shows up as an error; it is looked at again.
@@ -215,7 +232,7 @@ func (d *destination) waitForRetirement(
 		select {
 		case <-ctx.Done():
 			// Keep the reason: the source acts on it.
-			return steps.Waiting(d.Timings.PollInterval, shown(r.reason, seen.held.reason), "%s",
+			return steps.Waiting(r.Timings.PollInterval, shown(r.reason, seen.held.reason), "%s",
 				strings.Join(append(seen.waits, errorsOf(seen.errs)...), "; ")), nil
 		case <-m.Clock.After(joint.Pause(pollEtcd, m.Clock.Since(began))):
 		}
@@ -242,8 +259,27 @@ func (s sight) shows() steps.Reason { return cmp.Or(s.fault, s.held.reason) }
 // look reads both clusters once, and promotes and joins the members whose turn it is. It moves leadership to the
 // destination when the first member of the source has left both.
 func (r *retirement) look(ctx context.Context) (sight, error) {
+	seen := r.advanceBoth(ctx, r.advance)
+	var err error
+	if seen.held, err = r.joinLastMember(ctx); err != nil {
+		return sight{}, err
+	}
+	for _, message := range []string{seen.held.message, r.present} {
+		if message != "" {
+			seen.waits = append(seen.waits, message)
+		}
+	}
+
+	r.lookForTheLeft(ctx, &seen)
+	return seen, nil
+}
+
+// advanceBoth takes one look at both clusters.
+func (r *retirement) advanceBoth(
+	ctx context.Context, advance func(ctx context.Context, etcdRole string) (joint.Progress, error),
+) sight {
 	var seen sight
-	looks, failures := joint.LookAtBoth(ctx, r.advance)
+	looks, failures := joint.LookAtBoth(ctx, advance)
 	for i, etcdRole := range naming.EtcdRoles {
 		if failures[i] != nil {
 			seen.errs = append(seen.errs, fmt.Errorf("%s: %w", naming.EtcdName(etcdRole), failures[i]))
@@ -261,17 +297,11 @@ func (r *retirement) look(ctx context.Context) (sight, error) {
 		}
 		seen.waits = append(seen.waits, naming.EtcdName(etcdRole)+": "+message)
 	}
+	return seen
+}
 
-	var err error
-	if seen.held, err = r.joinLastMember(ctx); err != nil {
-		return sight{}, err
-	}
-	for _, message := range []string{seen.held.message, r.present} {
-		if message != "" {
-			seen.waits = append(seen.waits, message)
-		}
-	}
-
+// lookForTheLeft notes whether the members of the source are gone.
+func (r *retirement) lookForTheLeft(ctx context.Context, seen *sight) {
 	left, missing, err := r.etcds.OnlyDestinationLeft(ctx)
 	if err != nil {
 		seen.errs = append(seen.errs, err)
@@ -279,7 +309,6 @@ func (r *retirement) look(ctx context.Context) (sight, error) {
 		r.migration.Log.V(1).Info("Waiting for the source's etcd members to leave", "missing", missing)
 	}
 	seen.left = left && err == nil
-	return seen, nil
 }
 
 // advance takes one look at one cluster. The source retires its members, but leadership moves from here. If it cannot

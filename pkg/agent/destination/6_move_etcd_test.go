@@ -24,6 +24,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/destination"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/etcd/client/fake"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -652,7 +653,7 @@ var _ = Describe("Moving the etcds", func() {
 })
 
 var _ = DescribeTable("The source may have begun to retire its members", func(begun bool, members ...quorum.Member) {
-	Expect(destination.AllVote(members)).To(Equal(begun))
+	Expect(destination.AllVote(members, naming.MembersPerSeed)).To(Equal(begun))
 },
 	Entry("not without members", false),
 	Entry("not with the members of the source alone", false, quorum.Member{Side: quorum.Source},

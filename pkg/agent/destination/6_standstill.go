@@ -44,7 +44,7 @@ func (d *destination) membersMove(ctx context.Context, m *migration.Migration) (
 		if err != nil {
 			return false, err
 		}
-		asked = asked || etcd.Spec.Replicas >= naming.MembersPerSeed
+		asked = asked || int(etcd.Spec.Replicas) >= naming.MembersOf(m.Shoot)
 	}
 	if !asked {
 		return false, nil

@@ -113,6 +113,13 @@ var _ = Describe("Restarting the etcds beside the cleanup of the source", func()
 		}
 	}
 
+	It("should leave only members to the last step: nobody would serve meanwhile", func() {
+		setUp(joined, steps.Destination)
+		m.Shoot.Annotations[steps.AnnotationWithGap] = "true"
+		Expect(restart().Finished()).To(BeTrue())
+		expectUntouched()
+	})
+
 	DescribeTable("does not begin", func(prepare func(), reason steps.Reason, message string) {
 		setUp(joined, steps.Destination)
 		prepare()

@@ -44,6 +44,7 @@ var (
 	WaitForCaches      = waitForCaches
 	ProbeKubeAPIServer = probeKubeAPIServer
 	AllVote            = allVote
+	MembersToJoin      = membersToJoin
 	// PassedControllers names what is started when the source asks for it.
 	PassedControllers     = passedControllers
 	KnowServiceAccountKey = knowServiceAccountKey

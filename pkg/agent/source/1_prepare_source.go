@@ -160,6 +160,8 @@ func (s *source) prepareGraph(
 			Fn: flows.Retry(func(ctx context.Context) error {
 				return s.widenInitialCluster(ctx, m)
 			}, timeout),
+			// An only member gets to know the other one right before that joins; see releaseDNSRecords.
+			SkipIf: alone(m),
 		})
 	)
 	if facts.hasBackup {

@@ -5,6 +5,7 @@ package source_test
 
 import (
 	"context"
+	"strings"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -13,6 +14,7 @@ import (
 	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -117,6 +119,38 @@ var _ = Describe("Releasing DNS records", func() {
 			Expect(seedClient.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, e)).To(Succeed())
 			Expect(e.Annotations).To(HaveKey(druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation))
 		}
+	})
+
+	It("should name the only member of the destination when all else is done, and not before", func() {
+		config := func(name string) *corev1.ConfigMap {
+			return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-config"},
+				Data: map[string]string{"etcd.conf.yaml": "initial-cluster: " + name + "-0=http://here:2380\n"}}
+		}
+		named := func() bool {
+			GinkgoHelper()
+			events := config("etcd-events")
+			Expect(seedClient.Get(ctx, client.ObjectKeyFromObject(events), events)).To(Succeed())
+			return strings.Contains(events.Data["etcd.conf.yaml"], ",seed-b-etcd-events-0=http://")
+		}
+		m.Shoot.Annotations = map[string]string{steps.AnnotationWithGap: "true"}
+		m.Role, m.SourceSeed, m.DestinationSeed = steps.Source, "seed-a", "seed-b"
+		busy := record("live-external", func(r *extensionsv1alpha1.DNSRecord) {
+			r.Annotations = map[string]string{"gardener.cloud/operation": "reconcile"}
+		})
+		setUp(busy, config("etcd-main"), config("etcd-events"))
+		_, err := source.ReleaseDNSRecords(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(named()).To(BeFalse())
+		busy.Annotations = nil
+		Expect(seedClient.Update(ctx, busy)).To(Succeed())
+		outcome, err := source.ReleaseDNSRecords(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Finished()).To(BeTrue())
+		Expect(named()).To(BeTrue())
+
+		setUp()
+		_, err = source.ReleaseDNSRecords(ctx, deps, m)
+		Expect(err).To(MatchError(ContainSubstring("failed to name the members of the destination")))
 	})
 
 	It("should have nothing to do when it is repeated", func() {

@@ -206,7 +206,7 @@ func (s *source) retirementBegun(ctx context.Context, m *migration.Migration) bo
 				err.Error())
 			continue
 		}
-		if len(seen.Members.On(quorum.Source)) < naming.MembersPerSeed {
+		if len(seen.Members.On(quorum.Source)) < etcds.Members {
 			return true
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/required"
 	"github.com/livecpm/livecpm/pkg/agent/shootstate"
 	"github.com/livecpm/livecpm/pkg/agent/tunnel"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -109,7 +110,8 @@ func (s *source) sync(ctx context.Context, m *migration.Migration) (steps.Outcom
 // members here. Only a member that loses its data needs it, so nothing else waits for it if it fails.
 func (s *source) keepInitialCluster(ctx context.Context, m *migration.Migration) {
 	at := steps.Index(m.Step.Condition)
-	if at <= 0 || at > steps.Index(gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete) {
+	moving := steps.Index(gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete)
+	if at <= 0 || at > moving || alone(m) && at < moving {
 		return
 	}
 	if err := s.widenInitialCluster(ctx, m); err != nil && ctx.Err() == nil {
@@ -130,6 +132,9 @@ func (s *source) keepBudgets(ctx context.Context, m *migration.Migration) {
 		m.Log.Error(err, "Failed to keep the disruption budgets of the etcds")
 	}
 }
+
+// alone reports whether each etcd of the shoot has one member in one seed.
+func alone(m *migration.Migration) bool { return naming.MembersOf(m.Shoot) == naming.SingleMember }
 
 // widenInitialCluster lets members of the source that lose their data join again beside those of the destination.
 func (s *source) widenInitialCluster(ctx context.Context, m *migration.Migration) error {

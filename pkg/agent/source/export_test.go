@@ -113,6 +113,11 @@ func MoveEtcd(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Ou
 	return deps.source().moveEtcd(ctx, m)
 }
 
+// RetireMembers runs the part of MoveEtcd in which members leave.
+func RetireMembers(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
+	return deps.source().retireMembers(ctx, m)
+}
+
 // BeforeRetirement tells for how long the first member stays.
 func BeforeRetirement(ctx context.Context, deps *Deps, m *migration.Migration) (time.Duration, error) {
 	return deps.source().beforeRetirement(ctx, m)

@@ -69,6 +69,27 @@ var _ = Describe("The initial cluster of the source's etcds", func() {
 		Entry("not in step 8", 8, false),
 	)
 
+	DescribeTable("names the other only member late", func(number int, named bool) {
+		deps := newDeps(objects()...)
+		m := in(number)
+		m.Shoot.Annotations = map[string]string{steps.AnnotationWithGap: "true"}
+		source.KeepInitialCluster(ctx, deps, m)
+		configMap := &corev1.ConfigMap{}
+		Expect(deps.SeedClientSet.Client().Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-config"},
+			configMap)).To(Succeed())
+		if !named {
+			Expect(configMap.Data["etcd.conf.yaml"]).To(Equal(former))
+			return
+		}
+		Expect(configMap.Data["etcd.conf.yaml"]).To(HaveSuffix(
+			",seed-b-etcd-main-0=http://etcd-main-0.etcd-main-peer.shoot--demo--live.svc:2381\n"))
+	},
+		Entry("not in step 4", 4, false),
+		Entry("not in step 5, which does it itself at its end", 5, false),
+		Entry("in step 6", 6, true),
+		Entry("not in step 7", 7, false),
+	)
+
 	It("should not be waited for", func() {
 		// There is nothing to keep it in.
 		source.KeepInitialCluster(ctx, newDeps(), in(3))

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package destination
+
+import (
+	"context"
+	"fmt"
+
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+
+	"github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
+	"github.com/livecpm/livecpm/pkg/etcd/quorum"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+// passMembersOn moves etcds with one member each (docs/concepts/single-member.md). The destination's member joins each
+// of them as a learner. When both have the data, and the source is at work, each is passed on: promotion, leadership
+// and removal in one look (joint.PassOn). The source takes the pods away that were removed, beside this step or in its
+// next one.
+//
+// Nothing holds from when a member was asked for: its sidecar promotes it by itself half a minute after it has caught
+// up, and two voters need each other.
+func (d *destination) passMembersOn(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	etcds := d.Etcds.Open(m)
+	defer func() { _ = etcds.Close() }()
+
+	const done = "Both etcds consist of the one member of the destination"
+	moving, err := d.membersMove(ctx, m)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	r := d.newRetirement(m, etcds, steps.ReasonJoiningLastEtcdMember)
+	if moving {
+		// The source acts on the reason, and nobody takes it back from it.
+		r.reason = steps.ReasonReadyForSourceMemberRemoval
+		return r.wait(ctx, r.lookToPassOn, done)
+	}
+	if left, _, err := etcds.OnlyDestinationLeft(ctx); err != nil {
+		return steps.Outcome{}, err
+	} else if left {
+		return steps.Done(done), nil
+	}
+	// The last safe moment.
+	if outcome, held := d.standstill(ctx, m); held {
+		return outcome, nil
+	}
+	err = etcds.CheckPrompt(ctx)
+	if err == nil {
+		err = etcds.CheckDefragmentation(ctx)
+	}
+	if reason, putOff := migration.PutOff(err); putOff {
+		return steps.Waiting(overloadPause, reason, "The members of the destination do not join yet: %s", err), nil
+	}
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	return r.wait(ctx, r.lookToPassOn, done)
+}
+
+// lookToPassOn reads both clusters once, and makes what changes are due.
+func (r *retirement) lookToPassOn(ctx context.Context) (sight, error) {
+	silence := r.sourceSilence(ctx)
+	held, err := r.askForOnlyMembers(ctx, silence)
+	if err != nil {
+		return sight{}, err
+	}
+	seen := r.advanceBoth(ctx, func(ctx context.Context, etcdRole string) (joint.Progress, error) {
+		return r.etcds.PassOn(ctx, etcdRole, r.readyToPass(etcdRole, silence))
+	})
+	seen.held = held
+	for _, message := range []string{held.message, r.present} {
+		if message != "" {
+			seen.waits = append(seen.waits, message)
+		}
+	}
+	r.lookForTheLeft(ctx, &seen)
+	return seen, nil
+}
+
+// askForOnlyMembers asks etcd-druid for the member of every cluster, unless that has happened already or something
+// holds it: the source must have given a sign of life, and no member may be about to copy its database. From when both
+// were asked for, the source is asked for its part.
+func (r *retirement) askForOnlyMembers(ctx context.Context, silence string) (hold, error) {
+	for _, etcdRole := range lastMemberOrder {
+		if r.asked[etcdRole] {
+			continue
+		}
+		etcd, err := r.readEtcd(ctx, r.migration, etcdRole)
+		if err != nil {
+			return hold{}, err
+		}
+		if etcd.Spec.Replicas < naming.SingleMember {
+			if silence != "" {
+				return hold{steps.ReasonSourceSilent, fmt.Sprintf("the member of %s joins after a sign of life of the "+
+					"source: %s", naming.EtcdName(etcdRole), silence)}, nil
+			}
+			if held := r.defragments(ctx, etcdRole); held.message != "" {
+				return held, nil
+			}
+			if err := r.scaleEtcd(ctx, etcd, naming.SingleMember); err != nil {
+				return hold{}, err
+			}
+		}
+		r.asked[etcdRole] = true
+	}
+	r.reason = steps.ReasonReadyForSourceMemberRemoval
+	return hold{}, nil
+}
+
+// readyToPass returns what a cluster with one voter waits for before there are two: a sign of life of the source, which
+// has to take the pod away afterwards, and the learner of the other cluster. The source's kube-apiserver has no etcd
+// from the first removal until both pods are gone, so both are removed at about the same time.
+func (r *retirement) readyToPass(etcdRole, silence string) joint.ReadyFunc {
+	other := v1beta1constants.ETCDRoleMain
+	if etcdRole == other {
+		other = v1beta1constants.ETCDRoleEvents
+	}
+	return func(ctx context.Context) (*joint.Progress, error) {
+		if silence != "" {
+			return &joint.Progress{Reason: steps.ReasonSourceSilent, Message: "the member of the destination becomes " +
+				"a voter after a sign of life of the source: " + silence}, nil
+		}
+		seen, err := r.etcds.Observe(ctx, other)
+		if err != nil {
+			// The other one has its own progress to show; an error here would hide it.
+			return &joint.Progress{Reason: steps.ReasonWaitingForEtcdMember, Message: fmt.Sprintf("the member of the "+
+				"destination becomes a voter when %s can be looked at: %s", naming.EtcdName(other), err)}, nil
+		}
+		change, member, err := seen.Members.PassOn()
+		switch {
+		case err != nil:
+			return &joint.Progress{Reason: steps.ReasonQuorumAtRisk,
+				Message: fmt.Sprintf("%s cannot be passed on: %s", naming.EtcdName(other), err)}, nil
+		case change == quorum.ChangeJoin || change == quorum.ChangePromote && !member.Healthy:
+			return &joint.Progress{Reason: steps.ReasonWaitingForEtcdMember, Message: fmt.Sprintf("the member of the "+
+				"destination becomes a voter when that of %s answers as well", naming.EtcdName(other))}, nil
+		}
+		return nil, nil
+	}
+}
