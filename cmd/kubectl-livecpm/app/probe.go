@@ -228,6 +228,8 @@ func (o *options) probe(ctx context.Context, name string, f *probeFlags) error {
 	if result == nil {
 		return runErr
 	}
+	// By the end, the migration may have taken the annotation away.
+	result.AgreedGap = steps.WithGap(shoot)
 	return o.probeResult(name, result, runErr)
 }
 

@@ -10,11 +10,13 @@ import (
 	"strings"
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/livecpm/livecpm/pkg/cli/view"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/ownership"
 	"github.com/livecpm/livecpm/pkg/migration/pages"
@@ -31,7 +33,8 @@ const (
 	CheckHandedOver preflight.Name = "HandedOver"
 	// CheckShootHealth passes if all conditions and constraints of the shoot are True.
 	CheckShootHealth preflight.Name = "ShootHealth"
-	// CheckEtcdMembers passes if the etcds have three healthy voters, all in the destination.
+	// CheckEtcdMembers passes if the etcds have three healthy voters, or one without high availability, all in the
+	// destination.
 	CheckEtcdMembers preflight.Name = "EtcdMembers"
 	// CheckEtcdHash passes if all members have the same data at one revision.
 	CheckEtcdHash preflight.Name = "EtcdHash"
@@ -220,11 +223,19 @@ func judgeShootHealth(in VerificationInput, _ string) view.Check {
 	return pass("all %d conditions of the Shoot are True", len(in.Shoot.Status.Conditions))
 }
 
-// voters is how many members an etcd of a highly available control plane has.
-const voters = 3
+// votersOf returns how many members an etcd of the shoot has in the end.
+func votersOf(shoot *gardencorev1beta1.Shoot) int {
+	if v1beta1helper.IsHAControlPlaneConfigured(shoot) {
+		return naming.MembersPerSeed
+	}
+	return naming.SingleMember
+}
 
 func judgeEtcdMembers(in VerificationInput, destination string) view.Check {
-	var bad, fine []string
+	var (
+		bad, fine []string
+		voters    = votersOf(in.Shoot)
+	)
 	for _, etcd := range in.Etcds {
 		for _, member := range etcd.Members {
 			switch {

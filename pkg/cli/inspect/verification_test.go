@@ -53,7 +53,8 @@ func migrated() *gardencorev1beta1.Shoot {
 	}
 	return &gardencorev1beta1.Shoot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live", UID: "shoot-uid", Generation: 3},
-		Spec:       gardencorev1beta1.ShootSpec{SeedName: new("seed-b")},
+		Spec: gardencorev1beta1.ShootSpec{SeedName: new("seed-b"), ControlPlane: &gardencorev1beta1.ControlPlane{
+			HighAvailability: &gardencorev1beta1.HighAvailability{}}},
 		Status: gardencorev1beta1.ShootStatus{
 			SeedName: new("seed-b"), TechnicalID: namespace, UID: "shoot-uid", ObservedGeneration: 3,
 			Conditions: []gardencorev1beta1.Condition{
@@ -116,6 +117,14 @@ var _ = Describe("Verify", func() {
 		}
 	})
 
+	It("should expect one member of etcds that are not highly available", func() {
+		in.Shoot.Spec.ControlPlane = nil
+		for i := range in.Etcds {
+			in.Etcds[i].Members = in.Etcds[i].Members[:1]
+		}
+		Expect(inspect.Verify(in).Failed).To(BeZero())
+	})
+
 	DescribeTable("should find what is wrong",
 		func(name preflight.Name, status view.Status, evidence string, spoil func()) {
 			spoil()
@@ -157,6 +166,8 @@ var _ = Describe("Verify", func() {
 			func() { in.Etcds[0].Members[1].Name = "seed-a-etcd-main-1" }),
 		Entry("too few members", inspect.CheckEtcdMembers, view.Fail,
 			"2 members instead of 3", func() { in.Etcds[0].Members = in.Etcds[0].Members[:2] }),
+		Entry("more members than without high availability", inspect.CheckEtcdMembers, view.Fail,
+			"3 members instead of 1", func() { in.Shoot.Spec.ControlPlane = nil }),
 		Entry("another cluster", inspect.CheckEtcdMembers, view.Fail,
 			"was c0 before", func() { in.ClusterIDs = map[string]string{"etcd-main": "c0"} }),
 		Entry("data that differs", inspect.CheckEtcdHash, view.Fail,

@@ -35,9 +35,15 @@ func (m memberState) word(s summary.Summary) string {
 	if m.answers || m.ordinal < 0 || s.State == summary.Overdue || steps.Reason(s.Reason).Fault() {
 		return ""
 	}
-	const all = naming.MembersPerSeed
+	all := naming.MembersPerSeed
+	if s.WithGap {
+		all = naming.SingleMember
+	}
 	reason := steps.Reason(s.Reason)
 	switch {
+	case m.source && s.WithGap:
+		// It is removed while it works. One that does not answer before has failed.
+		return ""
 	case m.source && reason == steps.ReasonReadyForSourceMemberRemoval && m.ordinal == m.sourceMembers-1:
 		// The source retires its members from the highest ordinal on.
 		return planned("stopping", all-m.ordinal, all)

@@ -62,6 +62,19 @@ var _ = Describe("Planned", func() {
 				"(1 of 3)"),
 	)
 
+	It("should take no only member of the source for one that stops on purpose", func() {
+		joins := at(steps.ReasonWaitingForEtcdMember)
+		joins.WithGap = true
+		const learner = "etcd-main: 1 voters (1 in the source, 0 in the destination), 1 healthy, 1 learner; " +
+			"seed-b-etcd-main-0 (2f, learner, unhealthy): " + cannot
+		Expect(view.Planned(learner, joins)).To(HaveSuffix("; seed-b-etcd-main-0 is starting, as planned (1 of 1)"))
+		removed := at(steps.ReasonReadyForSourceMemberRemoval)
+		removed.WithGap = true
+		const lost = "etcd-main: 2 voters (1 in the source, 1 in the destination), 1 healthy; " +
+			"seed-a-etcd-main-0 (1f, unhealthy): " + cannot
+		Expect(view.Planned(lost, removed)).To(Equal(lost))
+	})
+
 	It("should tell what members and pods do, except with Wide", func() {
 		w := load[summary.ControlPlane]("worlds", "moving")
 		expectGolden("tree-moving-wide", view.Tree(w, view.Options{Wide: true}))

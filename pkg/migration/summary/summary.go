@@ -63,6 +63,9 @@ type Summary struct {
 	// Reason and Message are those of the condition that tells most.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+	// WithGap reports that each etcd has one member in one seed, so that nothing is served while these restart in the
+	// last step.
+	WithGap bool `json:"withGap,omitempty"`
 	// PauseBefore is the step that the shoot asks to hold before.
 	PauseBefore string `json:"pauseBefore,omitempty"`
 	// Started is when the conditions were written, if that is still known.
@@ -141,6 +144,7 @@ func Summarize(shoot *gardencorev1beta1.Shoot, now time.Time) Summary {
 	out := Summary{
 		Namespace: shoot.Namespace, Name: shoot.Name, Source: source, Destination: destination, State: stateOf(shoot),
 		PauseBefore: shoot.Annotations[steps.AnnotationPauseBefore],
+		WithGap:     steps.Requested(shoot) && steps.WithGap(shoot),
 	}
 	if !between {
 		out.Destination = ptr.Deref(shoot.Status.SeedName, "")

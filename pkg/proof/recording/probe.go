@@ -15,15 +15,17 @@ type Probe struct {
 	// WritesRetryable and ReadsRetryable are those of the failed ones that a client with client-go's defaults would
 	// have sent again by itself, by client-go's rules for the first answer. Whether that would have helped is not
 	// known: the others are the least that such a client has seen fail.
-	WritesRetryable           int64         `json:"writesRetryable"`
-	ReadsRetryable            int64         `json:"readsRetryable"`
-	RawConnectionErrors       int64         `json:"rawConnectionErrors"`
-	WatchEvents               int64         `json:"watchEvents"`
-	WatchEventsLost           int64         `json:"watchEventsLost"`
-	LongestWriteGapMs         int64         `json:"longestWriteGapMs"`
-	BaselineLongestWriteGapMs int64         `json:"baselineLongestWriteGapMs"`
-	WriteP99Ms                ByPhase       `json:"writeP99Ms"`
-	Details                   *ProbeDetails `json:"-"`
+	WritesRetryable           int64   `json:"writesRetryable"`
+	ReadsRetryable            int64   `json:"readsRetryable"`
+	RawConnectionErrors       int64   `json:"rawConnectionErrors"`
+	WatchEvents               int64   `json:"watchEvents"`
+	WatchEventsLost           int64   `json:"watchEventsLost"`
+	LongestWriteGapMs         int64   `json:"longestWriteGapMs"`
+	BaselineLongestWriteGapMs int64   `json:"baselineLongestWriteGapMs"`
+	WriteP99Ms                ByPhase `json:"writeP99Ms"`
+	// AgreedGap reports that the users of the shoot have agreed to one gap, because its etcds have one member each.
+	AgreedGap bool          `json:"agreedGap,omitempty"`
+	Details   *ProbeDetails `json:"-"`
 }
 
 // ByPhase is a figure for each phase, in milliseconds.

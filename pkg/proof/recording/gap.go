@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recording
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// MaxAgreedGap is how long the one gap may be to which the users of a shoot with one etcd member have agreed. It is
+// expected to be much shorter (steps.ExpectedGap); a restart that takes longer is one that has gone wrong.
+const MaxAgreedGap = time.Minute
+
+// withoutAgreedGap takes out of the failures what is explained by one gap, if users have agreed to one. What was lost,
+// or read wrongly, is never explained by it. If there was more than one gap, or a longer one, that is one more failure.
+func (p *Probe) withoutAgreedGap(failures problems) problems {
+	if !p.AgreedGap {
+		return failures
+	}
+	unserved := p.Unserved()
+	if len(unserved) == 0 {
+		return failures
+	}
+	if problem := p.notOneGap(); problem != "" {
+		return append(failures, "this is not the one gap that was agreed to: "+problem)
+	}
+	return slices.DeleteFunc(failures, func(failure string) bool { return slices.Contains(unserved, failure) })
+}
+
+// notOneGap says why what was not served was not one gap of bounded length; empty if it was.
+func (p *Probe) notOneGap() string {
+	if p.Details == nil || p.Details.Series == nil {
+		return "the course of the run is not known"
+	}
+	span := p.Details.Series.failing()
+	longest := time.Duration(p.LongestWriteGapMs) * time.Millisecond
+	before := time.Duration(p.BaselineLongestWriteGapMs) * time.Millisecond
+	switch {
+	case span > MaxAgreedGap:
+		return fmt.Sprintf("requests failed within %s, longer than %s", span, MaxAgreedGap)
+	case longest > MaxAgreedGap:
+		return fmt.Sprintf("no write was acknowledged for %s, longer than %s", longest, MaxAgreedGap)
+	case before > MaxWriteGap:
+		return fmt.Sprintf("no write was acknowledged for %s before it began", before)
+	case p.Details.RequestsDue > 0 && p.Details.Seconds > 0:
+		// What is due in the gap may wait for its end, and keep others from being sent.
+		permitted := MaxUnsentPercent + 100*max(span, longest).Seconds()/p.Details.Seconds
+		if share := 100 * float64(p.Details.MissedTicks) / float64(p.Details.RequestsDue); share > permitted {
+			return fmt.Sprintf("%.1f %% of the requests that were due were not sent, more than %.1f %%", share,
+				permitted)
+		}
+	}
+	return ""
+}
+
+// failing returns the time from the first point in which a request failed to the end of the last one; zero if none did.
+func (s *Series) failing() time.Duration {
+	failed := func(point Point) bool { return point.Failed > 0 }
+	first := slices.IndexFunc(s.Points, failed)
+	if first < 0 {
+		return 0
+	}
+	last := first
+	for i := first; i < len(s.Points); i++ {
+		if failed(s.Points[i]) {
+			last = i
+		}
+	}
+	return time.Duration(float64(last-first+1) * s.IntervalSeconds * float64(time.Second))
+}
