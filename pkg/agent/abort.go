@@ -24,10 +24,11 @@ import (
 const asBefore = "Both seeds are as before. "
 
 // abortedMessage says what an operator can do after an abort.
-const abortedMessage = "Set spec.seedName back through shoots/binding and remove the " +
-	"annotations of the migration in the same request to stay (kubectl livecpm abort --stay), remove the annotation " +
-	steps.AnnotationIntent + " alone to migrate classically, or remove the annotation " + steps.AnnotationAbort +
-	" to migrate live again"
+func abortedMessage(shoot *gardencorev1beta1.Shoot) string {
+	return "Set spec.seedName back through shoots/binding and remove the annotations of the migration in the same " +
+		"request to stay (kubectl livecpm abort --stay), remove the annotation " + steps.IntentOf(shoot) +
+		" alone to migrate classically, or remove the annotation " + steps.AnnotationAbort + " to migrate live again"
+}
 
 // abort does the role's part in an abort: the destination withdraws first, then the source cleans up after itself.
 // Unlike a step it does not ask for the gate: whatever else happens, members in another seed do not help.
@@ -49,7 +50,7 @@ func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
 		syncAfter, err := p.always(ctx)
 		return p.again(syncAfter), err
 	case p.role == steps.Source && !steps.Begun(all, p.step):
-		return p.endAbort(ctx, steps.ReasonAborted, "The migration had not begun. "+asBefore+abortedMessage)
+		return p.endAbort(ctx, steps.ReasonAborted, "The migration had not begun. "+asBefore+abortedMessage(p.shoot))
 	case p.actions.Abort == nil:
 		return reconcile.Result{},
 			fmt.Errorf("failed to abort the migration of Shoot %s: the %s has no way back", p.key, p.role)
@@ -86,7 +87,7 @@ func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
 	if !steps.Abandoned(all) {
 		message += asBefore
 	}
-	return p.endAbort(ctx, steps.ReasonAborted, message+abortedMessage)
+	return p.endAbort(ctx, steps.ReasonAborted, message+abortedMessage(p.shoot))
 }
 
 func (p *pass) endAbort(ctx context.Context, reason steps.Reason, message string) (reconcile.Result, error) {

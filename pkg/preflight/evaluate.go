@@ -265,9 +265,37 @@ func checkHighAvailability(f Facts) Finding {
 	if failureTolerance := v1beta1helper.GetFailureToleranceType(f.Shoot); failureTolerance != nil {
 		return pass(HighAvailability, "failure tolerance %s", *failureTolerance)
 	}
+	if steps.WithGap(f.Shoot) {
+		return checkGap(f)
+	}
 	return fail(HighAvailability,
-		"set spec.controlPlane.highAvailability and wait until the shoot is reconciled, or migrate classically",
+		"set spec.controlPlane.highAvailability and wait until the shoot is reconciled, set the annotation "+
+			steps.AnnotationWithGap+"=true before spec.seedName changes if one gap of "+steps.ExpectedGap+
+			" is acceptable, or migrate classically",
 		"the control plane is not highly available")
+}
+
+// checkGap says what is to be expected of a control plane with one etcd member, if the agents of both seeds know how to
+// move it.
+func checkGap(f Facts) Finding {
+	if !f.leavesOut(steps.AgentProtocol) {
+		if missing := unreadable(f, HighAvailability); missing != nil {
+			return *missing
+		}
+		common, problem := commonProtocol(f)
+		if problem != nil {
+			problem.Name = HighAvailability
+			return *problem
+		}
+		if common < steps.ProtocolWithGap {
+			return fail(HighAvailability,
+				"upgrade the agents of both seeds (chart livecpm-agent), or migrate classically",
+				"the agents of both seeds speak version %d of the protocol, and etcds with one member move from "+
+					"version %d on", common, steps.ProtocolWithGap)
+		}
+	}
+	return pass(HighAvailability, "each etcd has one member. Expect one gap of %s in the last step (%s), as the "+
+		"annotation %s permits", steps.ExpectedGap, steps.Last().Condition, steps.AnnotationWithGap)
 }
 
 func checkNotHibernated(f Facts) Finding {

@@ -306,6 +306,14 @@ var _ = Describe("Evaluate", func() {
 			"not highly available", func(w *preflight.Facts) { w.Shoot.Spec.ControlPlane = nil }),
 		Entry("no high availability", preflight.HighAvailability, preflight.Fail,
 			"not highly available", func(w *preflight.Facts) { w.Shoot.Spec.ControlPlane.HighAvailability = nil }),
+		Entry("one etcd member, and a gap is permitted", preflight.HighAvailability, preflight.Pass,
+			"Expect one gap of 15 to 30 s in the last step (MigrationCompleted)", withGap),
+		Entry("one etcd member, a gap is permitted, and an agent that cannot do it", preflight.HighAvailability,
+			preflight.Fail, "speak version 2 of the protocol, and etcds with one member move from version 3 on",
+			func(w *preflight.Facts) {
+				withGap(w)
+				w.Destination.Seed.Annotations[steps.SeedAnnotationProtocols] = "1-2"
+			}),
 		Entry("failure tolerance zone", preflight.HighAvailability, preflight.Pass, "zone", func(w *preflight.Facts) {
 			tolerance := &w.Shoot.Spec.ControlPlane.HighAvailability.FailureTolerance
 			tolerance.Type = gardencorev1beta1.FailureToleranceTypeZone
@@ -1488,6 +1496,12 @@ func alarm(w *preflight.Facts, kind string) {
 // fill sets the sizes of the last member of the main etcd.
 func fill(w *preflight.Facts, inUse, file int64) {
 	w.Etcds[0].Members[2].DBSizeInUse, w.Etcds[0].Members[2].DBSize = inUse, file
+}
+
+// withGap makes the shoot one with one etcd member, whose users have agreed to a gap.
+func withGap(w *preflight.Facts) {
+	w.Shoot.Spec.ControlPlane = nil
+	w.Shoot.Annotations = map[string]string{steps.AnnotationWithGap: "true"}
 }
 
 func hibernate(w *preflight.Facts, enabled, hibernated bool) {

@@ -11,6 +11,15 @@ import (
 // and what the other one has published on its Seed. An agent that is upgraded in the middle of a migration publishes
 // anew, so it is asked before every step.
 func checkAgentProtocol(f Facts) Finding {
+	common, problem := commonProtocol(f)
+	if problem != nil {
+		return *problem
+	}
+	return pass(steps.AgentProtocol, "the agents of both seeds speak version %d of the protocol", common)
+}
+
+// commonProtocol returns the version of the protocol that counts, or what speaks against the agents' working together.
+func commonProtocol(f Facts) (int, *Finding) {
 	peer := f.Destination
 	if f.ownRole() != steps.Source {
 		peer = f.Source
@@ -19,18 +28,18 @@ func checkAgentProtocol(f Facts) Finding {
 		"by itself"
 	value, published := peer.Seed.Annotations[steps.SeedAnnotationProtocols]
 	if !published {
-		return unknown(steps.AgentProtocol, remedyPublish, "the agent of seed %s has not published what it speaks "+
-			"(its annotation %s is missing)", peer.Name, steps.SeedAnnotationProtocols)
+		return 0, new(unknown(steps.AgentProtocol, remedyPublish, "the agent of seed %s has not published what it "+
+			"speaks (its annotation %s is missing)", peer.Name, steps.SeedAnnotationProtocols))
 	}
 	theirs, err := steps.ParseProtocols(value)
 	if err != nil {
-		return unknown(steps.AgentProtocol, remedy, "what the agent of seed %s speaks could not be read from its "+
-			"annotation %s: %v", peer.Name, steps.SeedAnnotationProtocols, err)
+		return 0, new(unknown(steps.AgentProtocol, remedy, "what the agent of seed %s speaks could not be read from "+
+			"its annotation %s: %v", peer.Name, steps.SeedAnnotationProtocols, err))
 	}
 	common, ok := f.Protocols.Common(theirs)
 	if !ok {
-		return fail(steps.AgentProtocol, remedy, "the agent of seed %s speaks version %s of the protocol, that of "+
-			"seed %s version %s: their releases are not adjacent", f.OwnSeed, f.Protocols, peer.Name, theirs)
+		return 0, new(fail(steps.AgentProtocol, remedy, "the agent of seed %s speaks version %s of the protocol, that "+
+			"of seed %s version %s: their releases are not adjacent", f.OwnSeed, f.Protocols, peer.Name, theirs))
 	}
-	return pass(steps.AgentProtocol, "the agents of both seeds speak version %d of the protocol", common)
+	return common, nil
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/livecpm/livecpm/pkg/cli/view"
@@ -110,7 +109,7 @@ func (in PlanInput) why(seed string) string {
 
 func (in PlanInput) preflightWorld(source, destination string) (preflight.Facts, error) {
 	triggered := in.Shoot.DeepCopy()
-	metav1.SetMetaDataAnnotation(&triggered.ObjectMeta, steps.AnnotationIntent, "true")
+	steps.Intend(triggered)
 	if ptr.Deref(triggered.Spec.SeedName, "") != destination {
 		// gardener-apiserver counts it when it is set, and not again for an aborted migration that begins again.
 		triggered.Spec.SeedName = &destination

@@ -108,8 +108,14 @@ func (s Start) request(shoot *gardencorev1beta1.Shoot) request {
 	change := func(annotation, value string) {
 		out.values[annotation], out.before[annotation] = value, shoot.Annotations[annotation]
 	}
-	change(steps.AnnotationIntent, "true")
-	out.done = append(out.done, set(steps.AnnotationIntent, "true"))
+	asks := steps.IntentOf(shoot)
+	change(asks, "true")
+	out.done = append(out.done, set(asks, "true"))
+	if was, ok := shoot.Annotations[steps.AnnotationIntent]; ok && asks != steps.AnnotationIntent {
+		// With it, Gardener's admission would demand that the control plane is highly available.
+		change(steps.AnnotationIntent, "")
+		out.done = append(out.done, removed(steps.AnnotationIntent, was))
+	}
 	if s.PauseBefore != nil {
 		change(steps.AnnotationPauseBefore, s.PauseBefore.String())
 		out.done = append(out.done, set(steps.AnnotationPauseBefore, s.PauseBefore.String()))
@@ -142,7 +148,7 @@ func (s Steerer) bindOrUndo(
 	if _, undo := s.annotate(ctx, shoot, before); undo != nil {
 		// A refusal changes nothing, but here something was left behind: the code of neither error fits.
 		return write, fmt.Errorf("%s\nThe annotations could not be taken back either; remove %s by hand: %s",
-			err.Error(), steps.AnnotationIntent, undo.Error())
+			err.Error(), steps.IntentOf(shoot), undo.Error())
 	}
 	return write, fmt.Errorf("%w\nNothing was started, and the annotations are as before", err)
 }

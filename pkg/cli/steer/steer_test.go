@@ -155,6 +155,16 @@ var _ = Describe("Steerer", func() {
 			Expect(result.Done).To(HaveLen(2))
 		})
 
+		It("should ask with the annotation that permits a gap, and with no other, where users have set it", func() {
+			shoot.Annotations[steps.AnnotationWithGap] = "true"
+			shoot.Annotations[steps.AnnotationIntent] = "true"
+			create()
+			result, err := steerer.Start(ctx, shoot, steer.Start{Destination: "seed-b"})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(stored().Annotations).To(Equal(map[string]string{"own": "kept", steps.AnnotationWithGap: "true"}))
+			Expect(result.Done).To(ContainElement("set the annotation " + steps.AnnotationWithGap + "=true"))
+		})
+
 		It("should pause, and take away a request for an abort that is left over", func() {
 			shoot.Annotations[steps.AnnotationAbort] = "true"
 			create()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
@@ -161,6 +162,7 @@ func (p DrainPlan) ways() string {
 		text string
 	}{
 		{drain.Live, "Live, the API server keeps answering"},
+		{drain.LiveWithGap, "Live with one gap of " + steps.ExpectedGap + ", begins in the maintenance time window"},
 		{drain.ClassicWhileHibernated, "Classic while hibernated, no API server runs that could stop"},
 		{drain.Classic, "Classic in the maintenance time window, the API server stops for minutes"},
 		{"", "Not known yet, read the reason"},

@@ -337,6 +337,9 @@ func newShoot(name string, changes ...func(*gardencorev1beta1.Shoot)) *gardencor
 }
 
 func single(s *gardencorev1beta1.Shoot) { s.Spec.ControlPlane = nil }
+func withGap(s *gardencorev1beta1.Shoot) {
+	s.Annotations["migration.gardener.cloud/live-migrate-with-gap"] = "true"
+}
 func hibernated(s *gardencorev1beta1.Shoot) {
 	s.Spec.Hibernation = &gardencorev1beta1.Hibernation{Enabled: new(true)}
 	s.Status.IsHibernated = true

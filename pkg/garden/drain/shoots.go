@@ -65,10 +65,10 @@ func (r *Reconciler) changed(ctx context.Context, l *look, start drain.Start) bo
 func (r *Reconciler) startOne(ctx context.Context, l *look, start drain.Start) error {
 	before := &l.shoots[l.index[start.Key]]
 	shoot := r.withStart(before, start, r.attempts(l, start))
-	if start.Way == drain.Live {
-		shoot.Annotations[steps.AnnotationIntent] = "true"
+	if start.Way.IsClassic() {
+		steps.RemoveIntent(shoot)
 	} else {
-		delete(shoot.Annotations, steps.AnnotationIntent)
+		steps.Intend(shoot)
 	}
 	// The next move is announced again.
 	delete(shoot.Annotations, drain.AnnotationAnnouncedBy)

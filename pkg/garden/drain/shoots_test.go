@@ -55,6 +55,14 @@ var _ = Describe("Shoots", func() {
 			To(HaveKeyWithValue("x", And(HaveField("Reason", BeEquivalentTo("Migrating")), HaveField("Attempts", 1))))
 	})
 
+	It("should ask with the annotation that permits a gap, and with no other", func() {
+		f := newGarden(newSeed("seed-a", asked()), newSeed("seed-b"), newShoot("x", single, withGap, window(9)))
+		f.reconcile()
+		Expect(f.shoot("x").Spec.SeedName).To(HaveValue(Equal("seed-b")))
+		Expect(f.shoot("x").Annotations).To(And(Not(HaveKey(intent)), HaveKeyWithValue(intent+"-with-gap", "true"),
+			HaveKeyWithValue(prefix+"way", "LiveWithGap")))
+	})
+
 	It("should start a classic move without the intent", func() {
 		f := newGarden(newSeed("seed-a", asked("fallback", "classic")), newSeed("seed-b"),
 			newShoot("x", single, window(9), func(s *gardencorev1beta1.Shoot) {

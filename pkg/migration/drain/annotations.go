@@ -68,12 +68,15 @@ const (
 )
 
 // Way is the way in which a control plane moves. They are in the order in which a drain prefers them: it takes the
-// first that the shoot permits. Control planes with a single etcd member have no live way yet; it would come second.
+// first that the shoot permits.
 type Way string
 
 const (
 	// Live is the live migration.
 	Live Way = "Live"
+	// LiveWithGap is the live migration of a shoot with one etcd member, whose users have agreed to one gap
+	// (steps.AnnotationWithGap). It begins in the maintenance time window, as what is noticed does.
+	LiveWithGap Way = "LiveWithGap"
 	// ClassicWhileHibernated is Gardener's migration of a shoot that is hibernated: it has no API server that would
 	// stop.
 	ClassicWhileHibernated Way = "ClassicWhileHibernated"

@@ -120,6 +120,8 @@ type Shoot struct {
 	OptedOut, Ignored bool
 	// Intended reports that it carries the intent annotation of a live migration.
 	Intended bool
+	// WithGap reports that it has one etcd member, and that its users have agreed to the gap of a live migration.
+	WithGap bool
 	// Aborted reports that its live migration was aborted and that the seed names still differ.
 	Aborted bool
 	// LateSince is since when the current step of its live migration is past its deadline.
@@ -162,6 +164,7 @@ func ShootOf(shoot *gardencorev1beta1.Shoot) Shoot {
 		OptedOut:  isTrue(shoot.Annotations, AnnotationOptOut),
 		Ignored:   isTrue(shoot.Annotations, v1beta1constants.ShootIgnore),
 		Intended:  steps.Intended(shoot),
+		WithGap:   steps.WithGap(shoot),
 
 		StartedBy:   shoot.Annotations[AnnotationStartedBy],
 		Destination: shoot.Annotations[AnnotationDestination],

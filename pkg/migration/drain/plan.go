@@ -271,6 +271,8 @@ func (p *planner) running(shoot Shoot) Entry {
 	out := Entry{Shoot: shoot, State: Running, Reason: ReasonMigrating, To: shoot.Spec, By: Classic,
 		Text: "on its way to seed " + shoot.Spec}
 	switch {
+	case shoot.Intended && shoot.WithGap:
+		out.By = LiveWithGap
 	case shoot.Intended:
 		out.By = Live
 	case shoot.ours() && (shoot.Way.IsClassic() || shoot.Restoring):
@@ -395,7 +397,7 @@ func (p *planner) byTime(seed *seedState, out Entry, assessment Assessment) (Ent
 
 // windowed reports whether the shoot moves in its maintenance time window only.
 func (s *seedState) windowed(assessment Assessment) bool {
-	return s.InWindows || assessment.Way == Classic
+	return s.InWindows || assessment.Way == Classic || assessment.Way == LiveWithGap
 }
 
 // byBudget holds what does not fit beside the moves that continue.

@@ -28,7 +28,7 @@ var moveEtcd = Step{
 			Title: "Let the ingress gateway of the source drain the connections of clients if it ends TLS",
 			By:    Source, Reasons: []Reason{ReasonDrainingClients}, Asks: ReasonDrainingClients,
 		},
-	}, moveMembers(UnlessForced)...),
+	}, append(moveMembers(UnlessForced), passOn...)...),
 
 	Deadline:        30 * time.Minute,
 	Expected:        144 * time.Second,
@@ -96,4 +96,19 @@ func moveMembers(when When) []Work {
 			By:    Source, Reasons: []Reason{asks}, Asks: asks, When: when,
 		},
 	}
+}
+
+// passOn is how the only member of each etcd moves. There are two voters within the first part.
+var passOn = []Work{
+	{
+		Title: "Join the only etcd member of the destination, promote it, transfer leadership to it, and remove that " +
+			"of the source",
+		By: Destination, Reasons: []Reason{ReasonReadyForSourceMemberRemoval}, When: OnlyMembers,
+	},
+	{
+		Title: "Take the pods of the members away that were removed, and lead clients to the destination, unless " +
+			"step 7 has to",
+		By: Source, Reasons: []Reason{ReasonReadyForSourceMemberRemoval}, Asks: ReasonReadyForSourceMemberRemoval,
+		When: OnlyMembers,
+	},
 }

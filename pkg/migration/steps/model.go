@@ -119,6 +119,8 @@ const (
 	WhenForced When = "with the annotation " + AnnotationForceShrink
 	// UnlessForced is unless the work was done in an earlier step, because of that annotation.
 	UnlessForced When = "unless it was done in an earlier step"
+	// OnlyMembers is with the annotation AnnotationWithGap, where each etcd has one member in one seed.
+	OnlyMembers When = "with the annotation " + AnnotationWithGap + ", instead of the other moves of members"
 	// SinceExtensions is in aborts from step 3 on, which have extensions to restore.
 	SinceExtensions When = "from step 3 on"
 	// SinceKubeAPIServer is in aborts from step 4 on, which have a kube-apiserver of the destination to stop.

@@ -120,7 +120,7 @@ var _ = Describe("A step", func() {
 
 	It("should say of the parts that depend on the shoot when they are done", func() {
 		known := []steps.When{steps.Always, steps.WithWorkers, steps.WhenForced, steps.UnlessForced,
-			steps.SinceExtensions, steps.SinceKubeAPIServer, steps.SinceDNSRecords}
+			steps.OnlyMembers, steps.SinceExtensions, steps.SinceKubeAPIServer, steps.SinceDNSRecords}
 		forced, unlessForced := []string{}, []string{}
 		for _, step := range all {
 			for _, work := range step.Work {

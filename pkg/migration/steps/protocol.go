@@ -13,7 +13,7 @@ const (
 	// Protocol is the version of what the agents of two seeds say to each other: conditions and their reasons, the
 	// annotations that they act on, and what the destination finds in the ShootState and behind the source's relay. A
 	// release that changes any of it raises Protocol by one. A test keeps what there is to say for each version.
-	Protocol = 2
+	Protocol = 3
 	// OldestProtocol is the oldest version that agents of this release also speak: at least that of the release before,
 	// so that two adjacent releases work together in one migration. (There is none before the first.)
 	OldestProtocol = 1
@@ -21,6 +21,9 @@ const (
 	// step (AskedAhead), and in which the destination withdraws from that in an abort. A destination that does not
 	// speak it is not asked: it would say nothing, and an abort would wait for it.
 	ProtocolAhead = 2
+	// ProtocolWithGap is the oldest version in which the agents move etcds with one member each, as AnnotationWithGap
+	// asks for. Others take a Shoot with it for one that asks for nothing.
+	ProtocolWithGap = 3
 
 	// SeedAnnotationProtocols on a Seed tells which versions of Protocol its agent speaks: "2", or "1-2". The agent
 	// publishes it, because releases differ in it that are built with the same version of Gardener.

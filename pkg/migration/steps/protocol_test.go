@@ -56,9 +56,9 @@ var _ = Describe("Protocol", func() {
 			steps.ReasonAborted} {
 			fmt.Fprintf(&said, "abort reason %s\n", reason)
 		}
-		for _, annotation := range []string{steps.AnnotationIntent, steps.AnnotationPauseBefore,
-			steps.AnnotationForceShrink, steps.AnnotationAbandon, steps.AnnotationLeftBehind,
-			steps.AnnotationConfirmVersions, seedfacts.AnnotationTLSTermination, steps.SeedAnnotationProtocols} {
+		for _, annotation := range []string{steps.AnnotationIntent, steps.AnnotationWithGap,
+			steps.AnnotationPauseBefore, steps.AnnotationForceShrink, steps.AnnotationAbandon,
+			steps.AnnotationLeftBehind, steps.AnnotationConfirmVersions, seedfacts.AnnotationTLSTermination, steps.SeedAnnotationProtocols} {
 			fmt.Fprintf(&said, "annotation %s\n", annotation)
 		}
 		fmt.Fprintf(&said, "field manager %s\n", steps.AgentFieldManager)

@@ -16,7 +16,7 @@ const (
 	AnnotationIntent = v1beta1constants.AnnotationMigrationLiveMigrate
 	// AnnotationWithGap on a Shoot makes a change of spec.seedName a live migration with one short gap, for a control
 	// plane with one etcd member. Gardener's admission refuses AnnotationIntent for those when the seed's name changes.
-	// Nothing acts on it yet but what knows how many members there are (docs/concepts/single-member.md).
+	// Users set it before, and agree to the gap with it (docs/concepts/single-member.md).
 	AnnotationWithGap = "migration.gardener.cloud/live-migrate-with-gap"
 	// AnnotationPauseBefore on a Shoot names the condition type of the step that must not begin while it is set. A step
 	// that has begun continues.
@@ -25,6 +25,11 @@ const (
 	// writes it with the request; nothing depends on it, and whoever may change the Shoot can write it as well.
 	AnnotationRequestedBy = "migration.gardener.cloud/requested-by"
 )
+
+// ExpectedGap is how long nothing is served in a migration with AnnotationWithGap: from the end of the only member of
+// each etcd in the last step, until it runs with its ordinary specification. It is what a restart of such a pod takes,
+// and was not measured yet (docs/concepts/single-member.md).
+const ExpectedGap = "15 to 30 s"
 
 // AgentFieldManager is the name by which the API server knows the agents as writers of the conditions, whatever program
 // they run in. A drop-in gardenlet would otherwise be taken for an ordinary one.
@@ -44,9 +49,37 @@ func RemoveAnnotations(shoot *gardencorev1beta1.Shoot) {
 	}
 }
 
-// Intended reports whether the shoot carries the intent annotation with a true value.
+// Intended reports whether the shoot carries one of the intent annotations with a true value.
 func Intended(shoot *gardencorev1beta1.Shoot) bool {
-	return isTrue(shoot, AnnotationIntent)
+	return isTrue(shoot, AnnotationIntent) || isTrue(shoot, AnnotationWithGap)
+}
+
+// IntentOf returns the annotation that asks for a live migration of the shoot when it becomes true: AnnotationWithGap
+// if its users have set that already and it is not highly available, AnnotationIntent otherwise.
+func IntentOf(shoot *gardencorev1beta1.Shoot) string {
+	if WithGap(shoot) {
+		return AnnotationWithGap
+	}
+	return AnnotationIntent
+}
+
+// Intend makes the shoot ask for a live migration, in memory, with the one annotation that Gardener's admission takes
+// from it. RemoveIntent makes it ask for none.
+func Intend(shoot *gardencorev1beta1.Shoot) {
+	asks := IntentOf(shoot)
+	if asks != AnnotationIntent {
+		delete(shoot.Annotations, AnnotationIntent)
+	}
+	if shoot.Annotations == nil {
+		shoot.Annotations = map[string]string{}
+	}
+	shoot.Annotations[asks] = "true"
+}
+
+// RemoveIntent removes the intent annotations from the shoot, in memory: what follows is a classic migration.
+func RemoveIntent(shoot *gardencorev1beta1.Shoot) {
+	delete(shoot.Annotations, AnnotationIntent)
+	delete(shoot.Annotations, AnnotationWithGap)
 }
 
 // WithGap reports whether the etcds of the shoot have one member each in one seed, and its users have agreed to the

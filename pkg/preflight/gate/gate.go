@@ -109,7 +109,7 @@ func (g *Gate) Prove(ctx context.Context, current *gardencorev1beta1.Shoot) erro
 	if !steps.Intended(current) {
 		return &OpenError{
 			Problem: ProblemNoIntent,
-			Message: fmt.Sprintf("the annotation %s is not true on the Shoot", steps.AnnotationIntent),
+			Message: fmt.Sprintf("the annotation %s is not true on the Shoot", steps.IntentOf(current)),
 			Remedy:  "there is nothing to do: the classic migration takes the Shoot over",
 		}
 	}
@@ -156,19 +156,19 @@ func constraintRemedy(shoot *gardencorev1beta1.Shoot) string {
 	case Released(shoot) && classic:
 		return fmt.Sprintf("the last operation is %s, so the classic migration is already in flight: remove the "+
 			"annotation %s and let it complete",
-			operation.Type, steps.AnnotationIntent)
+			operation.Type, steps.IntentOf(shoot))
 	case Released(shoot):
 		return fmt.Sprintf("remove the constraint from the Shoot's status to migrate live, or the annotation %s to "+
-			"migrate classically", steps.AnnotationIntent)
+			"migrate classically", steps.IntentOf(shoot))
 	case classic:
 		return fmt.Sprintf("the last operation is %s, so the gardenlet of seed %s has taken it for its start signal: "+
 			"stop that gardenlet at once, remove the constraint from the Shoot's status, "+
 			"and start the gardenlet again; leave the annotation %s alone, the live migration has begun",
-			operation.Type, source, steps.AnnotationIntent)
+			operation.Type, source, steps.IntentOf(shoot))
 	default:
 		return fmt.Sprintf("remove the constraint from the Shoot's status at once and leave the annotation %s alone: "+
 			"the live migration has begun, so the policy refuses to let it go, "+
-			"and without it the classic migration would start", steps.AnnotationIntent)
+			"and without it the classic migration would start", steps.IntentOf(shoot))
 	}
 }
 

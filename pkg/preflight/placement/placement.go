@@ -104,6 +104,7 @@ func (f *Finder) Find(ctx context.Context, shoot *gardencorev1beta1.Shoot) drain
 			reason, message := verdict(err, refused)
 			stays := drain.Assessment{Reason: reason, Message: message}
 			if way != drain.Live {
+				// On the way by other seeds there would be a gap in each migration.
 				return stays
 			}
 			return f.byWay(ctx, shoot, refused, stays)
@@ -125,6 +126,8 @@ func (f *Finder) Find(ctx context.Context, shoot *gardencorev1beta1.Shoot) drain
 func (f *Finder) way(shoot *gardencorev1beta1.Shoot, obstacles []preflight.Finding) drain.Way {
 	permits := f.PermitsOf(shoot)
 	switch {
+	case len(obstacles) == 0 && steps.WithGap(shoot):
+		return drain.LiveWithGap
 	case len(obstacles) == 0:
 		return drain.Live
 	case hibernated(shoot) && !permits.HibernatedStay:
@@ -190,10 +193,7 @@ func (f *Finder) facts(
 	// As it will be once the move is started. Nothing below the fields that are set is touched.
 	moved := *shoot
 	moved.Annotations = maps.Clone(shoot.Annotations)
-	if moved.Annotations == nil {
-		moved.Annotations = map[string]string{}
-	}
-	moved.Annotations[steps.AnnotationIntent] = "true"
+	steps.Intend(&moved)
 	moved.Spec.SeedName, moved.Status.SeedName = &destination.Name, &source
 
 	key := client.ObjectKeyFromObject(shoot)

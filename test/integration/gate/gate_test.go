@@ -209,6 +209,77 @@ var _ = Describe("Gate", func() {
 			})
 		})
 
+		Context("a control plane with one etcd member", func() {
+			BeforeEach(func() {
+				shoot = framework.NewShoot(fmt.Sprintf("s%d-%d", GinkgoParallelProcess(), count), source)
+				shoot.Spec.ControlPlane = nil
+				Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())
+			})
+
+			// withGap asks for a migration with the annotation for it.
+			withGap := func() {
+				GinkgoHelper()
+				Expect(annotate(steps.AnnotationWithGap, "true")).To(Succeed())
+				refresh()
+				Expect(garden.Bind(ctx, shoot, destination)).To(Succeed())
+			}
+			begunWithGap := func() {
+				GinkgoHelper()
+				withGap()
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: first, Status: gardencorev1beta1.ConditionProgressing, Reason: "Started",
+				})).To(Succeed())
+			}
+
+			It("should not be bound with the annotation for highly available ones: Gardener refuses that", func() {
+				Expect(garden.Intend(ctx, shoot)).To(Succeed())
+				Expect(garden.Bind(ctx, shoot, destination)).
+					To(MatchError(ContainSubstring("must be configured for high availability")))
+			})
+
+			It("should be kept from the classic migration with the annotation of its own, and proved to be", func() {
+				withGap()
+				refresh()
+				Expect(gate.New(garden.Client, garden.Client).Verify(ctx, shoot)).To(Succeed())
+				Expect(garden.SetConstraint(ctx, shoot, constraint, isTrue)).
+					To(beDenied("the constraint ReadyForMigration must not be True"))
+			})
+
+			It("should be free again when the annotation goes before the migration has begun", func() {
+				withGap()
+				Expect(annotate(steps.AnnotationWithGap, "")).To(Succeed())
+				refresh()
+				Expect(garden.SetConstraint(ctx, shoot, constraint, isTrue)).To(Succeed())
+			})
+
+			DescribeTable("should not change once the migration has begun", func(change func() error, denial string) {
+				begunWithGap()
+				Expect(change()).To(beDenied(denial))
+			},
+				Entry("the annotation removed",
+					func() error { return annotate(steps.AnnotationWithGap, "") }, "must not change once"),
+				Entry("the annotation set to false",
+					func() error { return annotate(steps.AnnotationWithGap, "false") }, "must not change once"),
+				Entry("the other annotation set",
+					func() error { return annotate(steps.AnnotationIntent, "true") }, "must not change once"),
+				Entry("deleted", func() error { refresh(); return remove() }, "must not be deleted"),
+			)
+
+			It("should not become highly available once the migration has begun: Gardener refuses that first", func() {
+				begunWithGap()
+				refresh()
+				patch := client.MergeFrom(shoot.DeepCopy())
+				shoot.Spec.ControlPlane = framework.NewShoot("another", source).Spec.ControlPlane
+				Expect(garden.Client.Patch(ctx, shoot, patch)).To(MatchError(ContainSubstring("rescheduled to a new seed")))
+			})
+
+			It("should not get the annotation while a classic migration is in flight", func() {
+				Expect(garden.Bind(ctx, shoot, destination)).To(Succeed())
+				Expect(annotate(steps.AnnotationWithGap, "true")).
+					To(beDenied("cannot be set while a classic migration is in flight"))
+			})
+		})
+
 		Context("the intent annotation", func() {
 			It("should be removable and changeable before the migration has begun", func() {
 				inFlight()
