@@ -199,7 +199,7 @@ landscape-down: ## Remove every process, mount, network namespace and cgroup of 
 	$(GO) run ./test/landscape/cmd/landscape down
 
 .PHONY: demo
-demo: setup-landscape ## Migrate a shoot's control plane live from seed-a to seed-b under load and report. SHOOT=workers: a shoot with machines, there and back. LOAD=heavy: 100 writes per second
+demo: setup-landscape ## Migrate a shoot's control plane live from seed-a to seed-b under load and report. SHOOT=workers: a shoot with machines, there and back. SHOOT=single: one with one member in each etcd. LOAD=heavy: 100 writes per second
 	@# The first program is small: it says what is going to happen, compiles the demo, and becomes it.
 	@mkdir -p '$(LIVECPM_STATE)/bin'
 	@$(GO) build -o '$(LIVECPM_STATE)/bin/livecpm-demo-start' ./test/demo/cmd/start

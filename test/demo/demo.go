@@ -208,6 +208,7 @@ func (r *run) report(ctx context.Context, o outcome, stopObserving func()) (*Rep
 		Destination: r.destination.Name,
 		Probe:       *result,
 	}}
+	report.Probe.AgreedGap = driver.IntentOf(r.shoot) == steps.AnnotationWithGap
 	r.hideLoad()
 
 	workersErr := r.reportWorkers(stopCtx, report, o)

@@ -96,7 +96,11 @@ func (s *Shoot) Seeds(ctx context.Context) (source, destination string, err erro
 
 // Begin asks for a live migration to the seed. It pauses before the step if one is given.
 func (s *Shoot) Begin(ctx context.Context, destination string, pauseBefore gardencorev1beta1.ConditionType) error {
-	if err := s.Annotate(ctx, steps.AnnotationIntent, "true"); err != nil {
+	shoot, err := s.Get(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.Annotate(ctx, IntentOf(shoot), "true"); err != nil {
 		return err
 	}
 	if pauseBefore != "" {
@@ -105,6 +109,14 @@ func (s *Shoot) Begin(ctx context.Context, destination string, pauseBefore garde
 		}
 	}
 	return s.Bind(ctx, destination)
+}
+
+// IntentOf returns the annotation with which the shoot can move live.
+func IntentOf(shoot *gardencorev1beta1.Shoot) string {
+	if v1beta1helper.IsHAControlPlaneConfigured(shoot) {
+		return steps.AnnotationIntent
+	}
+	return steps.AnnotationWithGap
 }
 
 // Bind sets the shoot's seed name.

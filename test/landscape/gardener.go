@@ -128,7 +128,7 @@ func (l *Landscape) createShoot(ctx context.Context) error {
 		return err
 	}
 	made := &shoot.Shoot{Config: l.Config, Name: l.Config.Shoot, Workers: l.Config.HasWorkers(),
-		Seed: l.Config.Seeds[0].Name, Report: l.progress.report}
+		Single: l.Config.HasOneMember(), Seed: l.Config.Seeds[0].Name, Report: l.progress.report}
 	if err := made.Up(ctx); err != nil || l.Config.MemberPrefix || !made.Created {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 const (
@@ -46,12 +47,14 @@ const (
 	EnvTLSTermination = "LIVECPM_TLS_TERMINATION"
 
 	// EnvShoot names the environment variable with the name of the shoot that the landscape gets: live, which has no
-	// workers, or workers. Without it, it is the one of the landscape that is up, and live if none is.
+	// workers, workers, or single. Without it, it is the one of the landscape that is up, and live if none is.
 	EnvShoot = "LIVECPM_SHOOT"
 	// ShootLive is the name of the shoot without workers.
 	ShootLive = "live"
 	// ShootWorkers is the name of the shoot with workers.
 	ShootWorkers = "workers"
+	// ShootSingle is the name of the shoot whose control plane is not highly available, and which has no workers.
+	ShootSingle = "single"
 
 	// EnvAudit names the environment variable that lets the API servers write down who asks for what: on, or off, which
 	// is the default.
@@ -145,6 +148,9 @@ type Config struct {
 
 // HasWorkers reports whether the landscape's shoot has workers. Then the seeds need more programs.
 func (c *Config) HasWorkers() bool { return c.Shoot == ShootWorkers }
+
+// HasOneMember reports whether each etcd of the landscape's shoot has one member.
+func (c *Config) HasOneMember() bool { return c.Shoot == ShootSingle }
 
 // Cloud is the seed in which provider-local keeps machines, for shoots in any seed. In the field that is where a cloud
 // is: apart from all seeds. Here it is the only one with nodes that there are.
@@ -267,8 +273,8 @@ func (c *Config) shoot(value string) (string, error) {
 		}
 		value = string(content)
 	}
-	if value != ShootLive && value != ShootWorkers {
-		return "", fmt.Errorf("%s is %q; give %s or %s", EnvShoot, value, ShootLive, ShootWorkers)
+	if shoots := []string{ShootLive, ShootWorkers, ShootSingle}; !slices.Contains(shoots, value) {
+		return "", fmt.Errorf("%s is %q; give one of %s", EnvShoot, value, strings.Join(shoots, ", "))
 	}
 	return value, nil
 }

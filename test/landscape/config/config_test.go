@@ -215,6 +215,6 @@ var _ = Describe("The landscape's shoot", func() {
 	It("should be one that there is", func() {
 		GinkgoT().Setenv(config.EnvShoot, "many")
 		_, err := config.FromEnvironment()
-		Expect(err).To(MatchError(ContainSubstring(`LIVECPM_SHOOT is "many"; give live or workers`)))
+		Expect(err).To(MatchError(ContainSubstring(`LIVECPM_SHOOT is "many"; give one of live, workers, single`)))
 	})
 })

@@ -90,7 +90,7 @@ func (f *flags) command() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&f.shoot, "shoot", "",
 		"name of the shoot, which is created if it does not exist: with workers if it is "+config.ShootWorkers+
-			" (default: the landscape's, see "+config.EnvShoot+")")
+			", with one member in each etcd if it is "+config.ShootSingle+" (default: the landscape's, see "+config.EnvShoot+")")
 	cmd.Flags().BoolVar(&f.back, "back", false,
 		"migrate to the first seed (default: to the seed that does not have the shoot)")
 	cmd.Flags().BoolVar(&f.andBack, flagAndBack, false,
@@ -115,7 +115,7 @@ func (f *flags) run(ctx context.Context) (err error) {
 	switch f.shoot {
 	case "":
 		f.shoot = cfg.Shoot
-	case config.ShootLive, config.ShootWorkers:
+	case config.ShootLive, config.ShootWorkers, config.ShootSingle:
 		cfg.Shoot = f.shoot
 	}
 	if f.out == "" {
@@ -216,6 +216,7 @@ func (f *flags) createShoot(ctx context.Context, cfg *config.Config) error {
 		Name:    f.shoot,
 		Seed:    cfg.Seeds[0].Name,
 		Workers: f.shoot == config.ShootWorkers,
+		Single:  f.shoot == config.ShootSingle,
 		Report:  f.screen.Line,
 	}).Up(ctx)
 }
