@@ -69,7 +69,7 @@ func (r *Reader) Sample(ctx context.Context) (ownership.Sample, error) {
 	if err != nil {
 		return sample, err
 	}
-	sample.From, sample.AskedFrom = from, ownership.Asked(shoot)
+	sample.From, sample.AskedFrom, sample.OneMember = from, ownership.Asked(shoot), steps.WithGap(shoot)
 	for _, seed := range []struct {
 		role   steps.Role
 		reader client.Reader

@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	// voters is how many each seed has when it has all, and most how many members there may be at any time.
-	voters = 3
-	most   = 2 * voters
+	// votersOfSeed is how many each seed has when it has all, unless each etcd has one member.
+	votersOfSeed = 3
 	// unstarted begins the name of a member that was added and has not started: it has no name of its own yet.
 	unstarted = "unstarted-"
 )
@@ -40,6 +39,14 @@ func lookAt(etcd string, members recording.Members) look {
 
 // seen is when the members have become those of the list.
 func (l look) seen() change { return change{since: l.Since, until: l.Time} }
+
+// voters is how many voters each seed has when it has all.
+func (m Migration) voters() int {
+	if m.OneMember {
+		return 1
+	}
+	return votersOfSeed
+}
 
 // votersOf counts the voters whose names fit.
 func (l look) votersOf(fits func(name string) bool) int {
@@ -79,8 +86,8 @@ func (m Migration) checkMembers(etcd string, found *violations) {
 		before = now
 	}
 	if m.finished(steps.Last()) != nil &&
-		(before.votersOf(m.arriving) != voters || len(before.learner) != voters) {
-		found.add("%s ends with other members than the %d voters of %s: %s", before.etcd, voters, m.Destination,
+		(before.votersOf(m.arriving) != m.voters() || len(before.learner) != m.voters()) {
+		found.add("%s ends with other members than the %d voters of %s: %s", before.etcd, m.voters(), m.Destination,
 			names(before))
 	}
 }
@@ -100,7 +107,7 @@ func (m Migration) checkLook(now look, found *violations) {
 	if learners > 1 {
 		found.add("%s has %d learners at once: %s", now.etcd, learners, names(now))
 	}
-	if len(now.learner) > most {
+	if len(now.learner) > 2*m.voters() {
 		found.add("%s has %d members: %s", now.etcd, len(now.learner), names(now))
 	}
 }
@@ -173,7 +180,7 @@ func (m Migration) checkLeave(name string, now look, found *violations) {
 		found.add("voter %s of the source has left %s %s, in a migration that is aborted", name, now.etcd, now.seen())
 	case !m.staying(name):
 		found.add("voter %s of the destination has left %s %s", name, now.etcd, now.seen())
-	case n < voters:
+	case n < m.voters():
 		found.add("voter %s of the source has left %s %s, when the destination had %d voters", name, now.etcd,
 			now.seen(), n)
 	case !m.permitted(now.seen(), move):

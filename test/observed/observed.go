@@ -35,6 +35,8 @@ type Migration struct {
 	Transitions []recording.Transition
 	// Etcd are the member lists of each etcd, each time they changed.
 	Etcd map[string][]recording.Members
+	// OneMember reports that each etcd has one member in one seed.
+	OneMember bool
 	// DNS are the changes of the shoot's records, each at its very moment.
 	DNS []recording.RecordChange
 	// Lost are the seeds in which members of etcd have lost their data on purpose.
@@ -55,6 +57,7 @@ func Of(report *recording.Recording, details *recording.Details) Migration {
 	return Migration{
 		Source: report.Source, Destination: report.Destination, Triggered: details.Triggered,
 		Transitions: details.Transitions, Etcd: details.Etcd, DNS: details.DNSChanges,
+		OneMember: report.Probe.AgreedGap,
 	}
 }
 

@@ -96,9 +96,13 @@ func (c *component) mutateConfigMap(configMap *corev1.ConfigMap, config string) 
 // it leads to the relay as well, the relay's port for metrics is the sidecar's, and cluster DNS remembers the address
 // of a pod for a while after it has restarted with another one. Connections to a service without a ready pod are
 // refused at once, whereas packets to a pod that is gone are lost.
+//
+// The service leads to an only member before it is ready. That is a learner until the moment in which requests have to
+// go there, and the front is connected to it by then: it asks each member itself whether it votes.
 func (c *component) mutateMember(service *corev1.Service, etcd *druidcorev1alpha1.Etcd, ordinal int) {
 	service.Labels = utils.MergeStringMaps(service.Labels, ourLabels())
 	service.Spec.Type = corev1.ServiceTypeClusterIP
+	service.Spec.PublishNotReadyAddresses = c.alone()
 	service.Spec.Selector = memberLabels(etcd)
 	service.Spec.Selector[appsv1.StatefulSetPodNameLabel] = naming.PodName(c.etcdRole, ordinal)
 	service.Spec.Ports = kubernetesutils.ReconcileServicePorts(service.Spec.Ports, []corev1.ServicePort{

@@ -69,9 +69,16 @@ func Asked(shoot *gardencorev1beta1.Shoot) bool {
 	return unfinished && steps.AssistDue(conditions, current, current.Owner.Peer())
 }
 
+// lastOfOnlyMember is the step in which the pod of an etcd's only member ends in the source. The member has left the list
+// before, so that it serves nobody: with two voters the pod cannot end first, and only its agent sees that it has ended.
+const lastOfOnlyMember = gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup
+
 // owners returns who may act on the set in the phase, as far as the sample has seen of it.
 func (s Set) owners(phase Phase, sample Sample) []steps.Holder {
 	owner := s.owner(phase)
+	if s.Name == steps.Etcd && sample.OneMember && phase == Phase(steps.Index(lastOfOnlyMember)) {
+		owner = steps.HeldByBoth
+	}
 	if owner != steps.PassedWhenAsked {
 		return []steps.Holder{owner}
 	}
@@ -108,6 +115,8 @@ type Sample struct {
 	From, To Phase
 	// AskedFrom and AskedTo report whether the owner of the step asked its peer for a part at the same moments.
 	AskedFrom, AskedTo bool
+	// OneMember reports that each etcd has one member in one seed.
+	OneMember bool
 	// Running tells by what the sets are at work in each seed: the names of pods or other objects. A set that is not at
 	// work is missing.
 	Running map[steps.Components]map[steps.Role][]string
