@@ -128,6 +128,20 @@ var _ = Describe("A migration that was seen", func() {
 		Expect(m.Violations()).To(BeEmpty())
 	})
 
+	It("should follow it with one member in each etcd, and only then", func() {
+		m := good()
+		m.OneMember = true
+		m.Etcd["main"] = []recording.Members{
+			list(triggered.Add(-time.Minute), "s0"), list(in(6, 50), "s0", "?"), list(in(6, 51), "s0", "d0*"),
+			list(in(6, 52), "s0", "d0"), list(in(6, 60), "d0"),
+		}
+		Expect(m.Violations()).To(BeEmpty())
+		m.OneMember = false
+		Expect(m.Violations()).To(ConsistOf(
+			ContainSubstring("has left etcd-main"),
+			ContainSubstring("etcd-main ends with other members than the 3 voters of seed-b")))
+	})
+
 	It("should follow it if little of it was seen", func() {
 		m := good()
 		m.Transitions = slices.DeleteFunc(m.Transitions, func(t recording.Transition) bool { return t.Status != done })

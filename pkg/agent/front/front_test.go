@@ -231,6 +231,9 @@ metrics: {port: 8082}
 						Address: "livecpm-relay.shoot--demo--live.svc.cluster.local.:22379"},
 				}))
 				Expect(cfg.Limits.MemberWait.Duration).To(Equal(45 * time.Second))
+				service := &corev1.Service{ObjectMeta: meta("livecpm-front-main-0")}
+				get(service)
+				Expect(service.Spec.PublishNotReadyAddresses).To(BeTrue(), "it is no voter before requests go there")
 
 				relay := map[string]string{"app": "livecpm-relay"}
 				policy := &networkingv1.NetworkPolicy{ObjectMeta: meta("livecpm-front-main")}

@@ -252,6 +252,19 @@ var _ = Describe("Judge", func() {
 		Entry("in the source in the step after it", [2]bool{true, false}, ownership.Phase(7), false, steps.Source),
 	)
 
+	DescribeTable("the pods of etcds with one member each", func(phase ownership.Phase, permitted bool) {
+		sample := ownership.Sample{Time: now, From: phase, To: phase, OneMember: true,
+			Running: map[steps.Components]map[steps.Role][]string{
+				steps.Etcd: running(steps.Source, steps.Destination)}}
+		Expect(ownership.Judge(sample)).To(HaveLen(map[bool]int{true: 0, false: 1}[permitted]))
+		sample.OneMember = false
+		Expect(ownership.Judge(sample)).To(HaveLen(map[bool]int{true: 0, false: 1}[permitted && phase < 6]))
+	},
+		Entry("in both seeds while members move", ownership.Phase(5), true),
+		Entry("in both seeds in the step after it, because the member leaves before its pod", ownership.Phase(6), true),
+		Entry("in both seeds in the last step", ownership.Phase(7), false),
+	)
+
 	It("should tell all that is wrong, in the order of the table", func() {
 		violations := ownership.Judge(ownership.Sample{Time: now, From: 7, To: 7,
 			Running: map[steps.Components]map[steps.Role][]string{
