@@ -150,10 +150,7 @@ func (s *source) prepareGraph(
 		})
 		_ = g.Add(flow.Task{
 			Name: "Shortening the TTL of the DNS records",
-			Fn: func(ctx context.Context) error {
-				s.shortenTTL(ctx, m)
-				return nil
-			},
+			Fn:   func(ctx context.Context) error { s.shortenTTL(ctx, m); return nil },
 		})
 		_ = g.Add(flow.Task{
 			Name: "Adding the members of the destination to the initial cluster of the etcds",

@@ -69,8 +69,9 @@ func Asked(shoot *gardencorev1beta1.Shoot) bool {
 	return unfinished && steps.AssistDue(conditions, current, current.Owner.Peer())
 }
 
-// lastOfOnlyMember is the step in which the pod of an etcd's only member ends in the source. The member has left the list
-// before, so that it serves nobody: with two voters the pod cannot end first, and only its agent sees that it has ended.
+// lastOfOnlyMember is the step in which the pod of an etcd's only member ends in the source. The member has left the
+// list before, so that it serves nobody: with two voters the pod cannot end first, and only its agent sees that it has
+// ended.
 const lastOfOnlyMember = gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup
 
 // owners returns who may act on the set in the phase, as far as the sample has seen of it.

@@ -58,7 +58,8 @@ var _ = Describe("Protocol", func() {
 		}
 		for _, annotation := range []string{steps.AnnotationIntent, steps.AnnotationWithGap,
 			steps.AnnotationPauseBefore, steps.AnnotationForceShrink, steps.AnnotationAbandon,
-			steps.AnnotationLeftBehind, steps.AnnotationConfirmVersions, seedfacts.AnnotationTLSTermination, steps.SeedAnnotationProtocols} {
+			steps.AnnotationLeftBehind, steps.AnnotationConfirmVersions, seedfacts.AnnotationTLSTermination,
+			steps.SeedAnnotationProtocols} {
 			fmt.Fprintf(&said, "annotation %s\n", annotation)
 		}
 		fmt.Fprintf(&said, "field manager %s\n", steps.AgentFieldManager)

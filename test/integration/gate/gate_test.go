@@ -270,7 +270,8 @@ var _ = Describe("Gate", func() {
 				refresh()
 				patch := client.MergeFrom(shoot.DeepCopy())
 				shoot.Spec.ControlPlane = framework.NewShoot("another", source).Spec.ControlPlane
-				Expect(garden.Client.Patch(ctx, shoot, patch)).To(MatchError(ContainSubstring("rescheduled to a new seed")))
+				Expect(garden.Client.Patch(ctx, shoot, patch)).
+					To(MatchError(ContainSubstring("rescheduled to a new seed")))
 			})
 
 			It("should not get the annotation while a classic migration is in flight", func() {

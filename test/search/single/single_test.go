@@ -71,7 +71,8 @@ var _ = Describe("An etcd with one member that is passed on, searched", func() {
 		well, err := search.Replay(New(Model{}), joinsAgain)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(well.Key()).NotTo(ContainSubstring(":2380"))
-		// The pod that has joined again is taken away as that of a learner, and its sidecar makes a voter of it just then.
+		// The pod that has joined again is taken away as that of a learner, and its sidecar makes a voter of it just
+		// then.
 		early := explore(Model{Broken: Broken{LedEarly: true}})
 		Expect(early.Found).NotTo(HaveOccurred())
 		Expect(slices.Collect(maps.Keys(early.Asks))).To(ConsistOf("QuorumLost"))

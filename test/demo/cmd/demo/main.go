@@ -90,7 +90,8 @@ func (f *flags) command() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&f.shoot, "shoot", "",
 		"name of the shoot, which is created if it does not exist: with workers if it is "+config.ShootWorkers+
-			", with one member in each etcd if it is "+config.ShootSingle+" (default: the landscape's, see "+config.EnvShoot+")")
+			", with one member in each etcd if it is "+config.ShootSingle+" (default: the landscape's, see "+
+			config.EnvShoot+")")
 	cmd.Flags().BoolVar(&f.back, "back", false,
 		"migrate to the first seed (default: to the seed that does not have the shoot)")
 	cmd.Flags().BoolVar(&f.andBack, flagAndBack, false,
