@@ -29,6 +29,8 @@ func (v Variant) does(when steps.When) bool {
 		return v.ForceShrink
 	case steps.UnlessForced:
 		return !v.ForceShrink
+	case steps.OnlyMembers:
+		return false // The suites move no shoot whose etcds have one member each.
 	}
 	return true
 }
