@@ -114,12 +114,12 @@ var members = []Mutation{
 		Packages: []string{"pkg/etcd/joint"},
 	},
 	{
-		Name:     "remove-before-the-pod-is-gone",
+		Name:     "remove-before-the-etcd-has-ended",
 		Area:     Members,
 		Harm:     "A removed member that restarts wipes its data and joins again",
 		File:     "pkg/etcd/joint/departure.go",
-		Old:      `if !gone {`,
-		New:      `if !gone && pod == "" {`,
+		Old:      `if there != nil && !j.hasEnded(ctx, victim, there) {`,
+		New:      `if there != nil && !j.hasEnded(ctx, victim, there) && pod == "" {`,
 		Packages: []string{"pkg/etcd/joint"},
 	},
 	{
