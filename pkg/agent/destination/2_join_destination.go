@@ -71,7 +71,7 @@ func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (st
 	if err := d.deployJoiningEtcds(ctx, m, b, etcds); err != nil {
 		return steps.Outcome{}, err
 	}
-	if alone(m) {
+	if steps.WithGap(m.Shoot) {
 		d.lookForShortTTL(ctx, m, b)
 		return steps.Done("The etcds of the destination are set up. The member of each joins when clients have moved"),
 			nil
@@ -89,7 +89,7 @@ func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (st
 // second voter of it, beside which the one of the source cannot be missed. Until then there is no pod, but all else of
 // the Etcd: services, and secrets that the front needs, which leads to the member of the source.
 func membersToJoin(m *migration.Migration) int32 {
-	if alone(m) {
+	if steps.WithGap(m.Shoot) {
 		return 0
 	}
 	return joiningMembers

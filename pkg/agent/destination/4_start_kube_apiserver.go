@@ -200,7 +200,7 @@ func (d *destination) addReadinessOfEtcds(g *flow.Graph, m *migration.Migration,
 		Fn: func(ctx context.Context) error {
 			return b.WaitUntilEtcdsReady(ctx)
 		},
-		SkipIf: steps.ForceShrinkRequested(m.Shoot) || alone(m),
+		SkipIf: steps.ForceShrinkRequested(m.Shoot) || steps.WithGap(m.Shoot),
 	})
 }
 

@@ -42,7 +42,7 @@ func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (ste
 		return outcome, err
 	}
 	move := d.moveMembers
-	if alone(m) {
+	if steps.WithGap(m.Shoot) {
 		move = d.passMembersOn
 	}
 	outcome, err := move(ctx, m)
@@ -260,18 +260,11 @@ func (s sight) shows() steps.Reason { return cmp.Or(s.fault, s.held.reason) }
 // destination when the first member of the source has left both.
 func (r *retirement) look(ctx context.Context) (sight, error) {
 	seen := r.advanceBoth(ctx, r.advance)
-	var err error
-	if seen.held, err = r.joinLastMember(ctx); err != nil {
+	held, err := r.joinLastMember(ctx)
+	if err != nil {
 		return sight{}, err
 	}
-	for _, message := range []string{seen.held.message, r.present} {
-		if message != "" {
-			seen.waits = append(seen.waits, message)
-		}
-	}
-
-	r.lookForTheLeft(ctx, &seen)
-	return seen, nil
+	return r.complete(ctx, seen, held), nil
 }
 
 // advanceBoth takes one look at both clusters.
@@ -300,8 +293,14 @@ func (r *retirement) advanceBoth(
 	return seen
 }
 
-// lookForTheLeft notes whether the members of the source are gone.
-func (r *retirement) lookForTheLeft(ctx context.Context, seen *sight) {
+// complete adds to a look at both clusters why a member does not join, and whether those of the source are gone.
+func (r *retirement) complete(ctx context.Context, seen sight, held hold) sight {
+	seen.held = held
+	for _, message := range []string{held.message, r.present} {
+		if message != "" {
+			seen.waits = append(seen.waits, message)
+		}
+	}
 	left, missing, err := r.etcds.OnlyDestinationLeft(ctx)
 	if err != nil {
 		seen.errs = append(seen.errs, err)
@@ -309,6 +308,7 @@ func (r *retirement) lookForTheLeft(ctx context.Context, seen *sight) {
 		r.migration.Log.V(1).Info("Waiting for the source's etcd members to leave", "missing", missing)
 	}
 	seen.left = left && err == nil
+	return seen
 }
 
 // advance takes one look at one cluster. The source retires its members, but leadership moves from here. If it cannot

@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
-
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
@@ -70,14 +68,7 @@ func (r *retirement) lookToPassOn(ctx context.Context) (sight, error) {
 	seen := r.advanceBoth(ctx, func(ctx context.Context, etcdRole string) (joint.Progress, error) {
 		return r.etcds.PassOn(ctx, etcdRole, r.readyToPass(etcdRole, silence))
 	})
-	seen.held = held
-	for _, message := range []string{held.message, r.present} {
-		if message != "" {
-			seen.waits = append(seen.waits, message)
-		}
-	}
-	r.lookForTheLeft(ctx, &seen)
-	return seen, nil
+	return r.complete(ctx, seen, held), nil
 }
 
 // askForOnlyMembers asks etcd-druid for the member of every cluster, unless that has happened already or something
@@ -114,10 +105,7 @@ func (r *retirement) askForOnlyMembers(ctx context.Context, silence string) (hol
 // has to take the pod away afterwards, and the learner of the other cluster. The source's kube-apiserver has no etcd
 // from the first removal until both pods are gone, so both are removed at about the same time.
 func (r *retirement) readyToPass(etcdRole, silence string) joint.ReadyFunc {
-	other := v1beta1constants.ETCDRoleMain
-	if etcdRole == other {
-		other = v1beta1constants.ETCDRoleEvents
-	}
+	other := naming.OtherEtcdRole(etcdRole)
 	return func(ctx context.Context) (*joint.Progress, error) {
 		if silence != "" {
 			return &joint.Progress{Reason: steps.ReasonSourceSilent, Message: "the member of the destination becomes " +

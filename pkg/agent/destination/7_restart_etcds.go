@@ -58,7 +58,7 @@ func (d *destination) leaveNames(ctx context.Context, m *migration.Migration) {
 //
 // The last step does the same, begins with what it finds, and is the one that waits for the end of it.
 func (d *destination) restartEtcds(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
-	if alone(m) {
+	if steps.WithGap(m.Shoot) {
 		// Nobody serves while an only member restarts. That is left for the last step, before which operators may
 		// pause, and in which no kube-apiserver of the source comes to the etcds any more.
 		return steps.Done("The only members of the etcds restart in the last step"), nil

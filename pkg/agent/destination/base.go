@@ -12,12 +12,8 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
-	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration"
 )
-
-// alone reports whether each etcd of the shoot has one member in one seed.
-func alone(m *migration.Migration) bool { return naming.MembersOf(m.Shoot) == naming.SingleMember }
 
 func (d *destination) botanist(
 	ctx context.Context, m *migration.Migration, options ...botanist.Option,

@@ -158,7 +158,7 @@ func (s *source) prepareGraph(
 				return s.widenInitialCluster(ctx, m)
 			}, timeout),
 			// An only member gets to know the other one right before that joins; see releaseDNSRecords.
-			SkipIf: alone(m),
+			SkipIf: steps.WithGap(m.Shoot),
 		})
 	)
 	if facts.hasBackup {

@@ -68,7 +68,7 @@ func (s *source) releaseDNSRecords(ctx context.Context, m *migration.Migration) 
 	if err := etcds.PrepareRetirement(ctx); err != nil {
 		return steps.Outcome{}, fmt.Errorf("failed to prepare the retirement of the source's etcd members: %w", err)
 	}
-	if alone(m) {
+	if steps.WithGap(m.Shoot) {
 		// With one name in its configuration, a member that has lost its data begins a cluster of its own, also beside
 		// a second voter. With two it restores nothing by itself. So the other one is named as late as that may be: in
 		// the next step it joins, and by then the kubelet has brought the change into the pod.

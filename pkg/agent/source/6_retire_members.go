@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -16,17 +17,7 @@ import (
 // continues through the relay, with the destination's members. Where the etcds have one member each, the destination
 // removes the member while it works, and its pod is taken away then.
 func (s *source) retireMembers(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.Timings.JoinTimeout)
-	defer cancel()
-
-	etcds := s.Etcds.Open(m)
-	defer func() { _ = etcds.Close() }()
-
-	retire := etcds.Retire
-	if alone(m) {
-		retire = etcds.RetireOnly
-	}
-	if err := retire(ctx, s.Tunnel.Deployed(m).KeepClientService, m.Report); err != nil {
+	if err := s.retire(ctx, m, m.Report); err != nil {
 		return steps.Outcome{}, fmt.Errorf("failed to retire the etcd members of the source: %w", err)
 	}
 	return steps.Waiting(s.Timings.PollInterval, steps.ReasonReadyForSourceMemberRemoval,
@@ -37,14 +28,24 @@ func (s *source) retireMembers(ctx context.Context, m *migration.Migration) (ste
 // The step before ends when the members are out of the lists, which the destination sees; that the pods are gone, and
 // that clients of the source are led to the destination, it does not see.
 func (s *source) finishRetirement(ctx context.Context, m *migration.Migration, stage steps.Reason) error {
+	report := func(ctx context.Context, _ steps.Reason, message string) error { return m.Report(ctx, stage, message) }
+	if err := s.retire(ctx, m, report); err != nil {
+		return fmt.Errorf("failed to take the etcd members of the source away: %w", err)
+	}
+	return nil
+}
+
+// retire takes the members of the source, or the pods of its only ones, away.
+func (s *source) retire(ctx context.Context, m *migration.Migration, report joint.ReportFunc) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Timings.JoinTimeout)
 	defer cancel()
 
 	etcds := s.Etcds.Open(m)
 	defer func() { _ = etcds.Close() }()
-	report := func(ctx context.Context, _ steps.Reason, message string) error { return m.Report(ctx, stage, message) }
-	if err := etcds.RetireOnly(ctx, s.Tunnel.Deployed(m).KeepClientService, report); err != nil {
-		return fmt.Errorf("failed to take the etcd members of the source away: %w", err)
+
+	retire := etcds.Retire
+	if steps.WithGap(m.Shoot) {
+		retire = etcds.RetireOnly
 	}
-	return nil
+	return retire(ctx, s.Tunnel.Deployed(m).KeepClientService, report)
 }

@@ -134,7 +134,7 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 	if left.gone() {
 		return steps.Done("Nothing of the shoot is left in seed %s", s.SeedName), nil
 	}
-	if alone(m) && left.kubeAPIServer && !left.terminating {
+	if steps.WithGap(m.Shoot) && left.kubeAPIServer && !left.terminating {
 		if err := s.finishRetirement(ctx, m, stageOf(left)); err != nil {
 			return steps.Outcome{}, err
 		}

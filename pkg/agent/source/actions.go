@@ -21,7 +21,6 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/required"
 	"github.com/livecpm/livecpm/pkg/agent/shootstate"
 	"github.com/livecpm/livecpm/pkg/agent/tunnel"
-	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -111,7 +110,7 @@ func (s *source) sync(ctx context.Context, m *migration.Migration) (steps.Outcom
 func (s *source) keepInitialCluster(ctx context.Context, m *migration.Migration) {
 	at := steps.Index(m.Step.Condition)
 	moving := steps.Index(gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete)
-	if at <= 0 || at > moving || alone(m) && at < moving {
+	if at <= 0 || at > moving || steps.WithGap(m.Shoot) && at < moving {
 		return
 	}
 	if err := s.widenInitialCluster(ctx, m); err != nil && ctx.Err() == nil {
@@ -132,9 +131,6 @@ func (s *source) keepBudgets(ctx context.Context, m *migration.Migration) {
 		m.Log.Error(err, "Failed to keep the disruption budgets of the etcds")
 	}
 }
-
-// alone reports whether each etcd of the shoot has one member in one seed.
-func alone(m *migration.Migration) bool { return naming.MembersOf(m.Shoot) == naming.SingleMember }
 
 // widenInitialCluster lets members of the source that lose their data join again beside those of the destination.
 func (s *source) widenInitialCluster(ctx context.Context, m *migration.Migration) error {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/agent/required"
-	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
@@ -103,7 +102,7 @@ func (t *Tunnel) Deployed(m *migration.Migration) exposure.Interface {
 func (t *Tunnel) deployedValues(m *migration.Migration) exposure.Values {
 	return exposure.Values{
 		Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot), Role: m.Role, Clock: m.Clock,
-		PullSecrets: t.options.PullSecrets, PlainPeers: naming.MembersOf(m.Shoot) == naming.SingleMember,
+		PullSecrets: t.options.PullSecrets, PlainPeers: steps.WithGap(m.Shoot),
 	}
 }
 

@@ -37,9 +37,10 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, seen Observation,
 	if err != nil {
 		return Progress{}, err
 	}
-	victim := seen.Members.RemovalOrder(d.side)[0]
+	leaving := seen.Members.RemovalOrder(d.side)
+	victim := leaving[0]
 	pod := naming.PodName(etcdRole, victim.Ordinal)
-	with, without := replicasAround(seen.Members.RemovalOrder(d.side))
+	with, without := replicasAround(leaving)
 	replicas := ptr.Deref(statefulSet.Spec.Replicas, 1)
 	if replicas >= with {
 		// Without the pause etcd-druid would put the pods back at once.
@@ -87,7 +88,7 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, seen Observation,
 	if there != nil && !j.hasEnded(ctx, victim, there) {
 		return waiting(d.reason, "pod %s of the %s is stopping", pod, d.side), nil
 	}
-	if d.side == quorum.Source && len(seen.Members.RemovalOrder(d.side)) == 1 {
+	if d.side == quorum.Source && len(leaving) == 1 {
 		// The next step begins when it has left, and expects nothing of the etcd to run in the source.
 		if running, err := j.runningPod(ctx, etcdRole); err != nil || running != "" {
 			return waiting(d.reason, "pod %s of the %s is stopping", running, d.side), err

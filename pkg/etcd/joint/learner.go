@@ -8,6 +8,8 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
@@ -18,33 +20,53 @@ import (
 func (j *Joint) helpLearner(
 	ctx context.Context, etcdRole string, seen Observation, learner quorum.Member,
 ) (bool, Progress, error) {
-	if learner.Name == "" {
-		progress, err := j.removeIfStuck(ctx, etcdRole, seen, learner)
-		return false, progress, err
-	}
-	if !learner.Healthy {
-		// etcd lets a learner become a voter as soon as it has the data, which may be before it answers. As a voter
-		// that does not answer it would hold up every look at the cluster, and that is when there are six.
-		return false, waiting(steps.ReasonWaitingForEtcdMember, "member %s does not answer yet", learner.Name), nil
+	if missing, err := j.awaitLearner(ctx, etcdRole, seen, learner); err != nil || missing != nil {
+		return false, ptr.Deref(missing, Progress{}), err
 	}
 	if err := seen.Members.Promote(learner.ID); err != nil {
 		return false, waiting(steps.ReasonQuorumAtRisk, "%s", err), nil
 	}
+	missing, err := j.promote(ctx, etcdRole, seen, learner)
+	return err == nil && missing == nil, ptr.Deref(missing, Progress{}), err
+}
+
+// awaitLearner returns what is missing before a learner can be promoted, or nil if it answers. It removes one that is
+// stuck.
+func (j *Joint) awaitLearner(
+	ctx context.Context, etcdRole string, seen Observation, learner quorum.Member,
+) (*Progress, error) {
+	if learner.Name == "" {
+		progress, err := j.removeIfStuck(ctx, etcdRole, seen, learner)
+		return &progress, err
+	}
+	if !learner.Healthy {
+		// etcd lets a learner become a voter as soon as it has the data, which may be before it answers. As a voter
+		// that does not answer it would hold up every look at the cluster, and that is when there are six, or two that
+		// need each other.
+		return new(waiting(steps.ReasonWaitingForEtcdMember, "member %s does not answer yet", learner.Name)), nil
+	}
+	return nil, nil
+}
+
+// promote asks for the promotion of a learner that may become a voter. It returns what is missing, or nil if it is one.
+func (j *Joint) promote(
+	ctx context.Context, etcdRole string, seen Observation, learner quorum.Member,
+) (*Progress, error) {
 	cluster, err := j.cluster(ctx, etcdRole)
 	if err != nil {
-		return false, Progress{}, err
+		return nil, err
 	}
 	switch err := cluster.Promote(ctx, learner.ID); {
 	case err == nil:
 		j.Log.Info("Promoted a learner that has caught up", "etcd", naming.EtcdName(etcdRole), "member",
 			learner.String(), "members", seen.Members.String())
-		return true, Progress{}, nil
+		return nil, nil
 	case errors.Is(err, etcdclient.ErrNotLearner):
-		return true, Progress{}, nil
+		return nil, nil
 	case errors.Is(err, etcdclient.ErrLearnerNotReady), errors.Is(err, etcdclient.ErrMemberNotFound):
-		return false, waiting(steps.ReasonWaitingForEtcdMember, "member %s is catching up", learner.Name), nil
+		return new(waiting(steps.ReasonWaitingForEtcdMember, "member %s is catching up", learner.Name)), nil
 	default:
-		return false, Progress{}, err
+		return nil, err
 	}
 }
 

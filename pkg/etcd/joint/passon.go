@@ -93,12 +93,8 @@ func (j *Joint) promoteSecond(
 ) (*Progress, error) {
 	learner := seen.Members.Learners()[0]
 	j.asideSince(etcdRole, nil)
-	if learner.Name == "" {
-		progress, err := j.removeIfStuck(ctx, etcdRole, seen, learner)
-		return &progress, err
-	}
-	if !learner.Healthy {
-		return new(waiting(steps.ReasonWaitingForEtcdMember, "member %s does not answer yet", learner.Name)), nil
+	if missing, err := j.awaitLearner(ctx, etcdRole, seen, learner); err != nil || missing != nil {
+		return missing, err
 	}
 	promote := func(members quorum.Set) error { return members.PromoteSecond(learner.ID) }
 	if err := promote(seen.Members); err != nil {
@@ -110,22 +106,7 @@ func (j *Joint) promoteSecond(
 	if missing, err := ready(ctx); err != nil || missing != nil {
 		return missing, err
 	}
-	cluster, err := j.cluster(ctx, etcdRole)
-	if err != nil {
-		return nil, err
-	}
-	switch err := cluster.Promote(ctx, learner.ID); {
-	case err == nil:
-		j.Log.Info("Promoted the second voter of a cluster with one", "etcd", naming.EtcdName(etcdRole), "member",
-			learner.String(), "members", seen.Members.String())
-		return nil, nil
-	case errors.Is(err, etcdclient.ErrNotLearner):
-		return nil, nil
-	case errors.Is(err, etcdclient.ErrLearnerNotReady), errors.Is(err, etcdclient.ErrMemberNotFound):
-		return new(waiting(steps.ReasonWaitingForEtcdMember, "member %s is catching up", learner.Name)), nil
-	default:
-		return nil, err
-	}
+	return j.promote(ctx, etcdRole, seen, learner)
 }
 
 // leadFromDestination moves leadership away from the member that leaves. It does not wait for slow members, or for a

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
-	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
@@ -207,10 +206,7 @@ func (j *Joint) TakeLeadership(ctx context.Context, etcdRole string) (string, er
 // otherIsBehind tells what the other cluster has to do before this one, in which the first member of the source has
 // gone, may continue; empty if nothing. If that one is past the point, its state does not matter.
 func (j *Joint) otherIsBehind(ctx context.Context, etcdRole string, seen Observation) (string, error) {
-	other := v1beta1constants.ETCDRoleMain
-	if etcdRole == other {
-		other = v1beta1constants.ETCDRoleEvents
-	}
+	other := naming.OtherEtcdRole(etcdRole)
 	theirs, hold, err := j.observeForChange(ctx, other)
 	if err != nil {
 		return "", fmt.Errorf("failed to look at %s: %w", naming.EtcdName(other), err)

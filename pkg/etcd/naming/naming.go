@@ -45,6 +45,14 @@ const (
 // EtcdRoles are the roles of the etcd clusters of a shoot. The clusters are independent of each other.
 var EtcdRoles = []string{v1beta1constants.ETCDRoleMain, v1beta1constants.ETCDRoleEvents}
 
+// OtherEtcdRole returns the other one of EtcdRoles.
+func OtherEtcdRole(etcdRole string) string {
+	if etcdRole == v1beta1constants.ETCDRoleMain {
+		return v1beta1constants.ETCDRoleEvents
+	}
+	return v1beta1constants.ETCDRoleMain
+}
+
 // PeerPort returns the peer port of the etcd members in the seed with the role.
 func PeerPort(role steps.Role) int32 {
 	if role == steps.Source {
