@@ -169,6 +169,15 @@ var members = []Mutation{
 		Packages: []string{"pkg/etcd/joint"},
 	},
 	{
+		Name:     "lead-while-clients-wait",
+		Area:     Members,
+		Harm:     "Leadership moves while the kube-apiserver gets no processor, and its clients wait still longer",
+		File:     "pkg/etcd/joint/retire.go",
+		Old:      `if err := j.clientsWait(ctx); err != nil {`,
+		New:      `if err := j.clientsWait(ctx); err != nil && j.Clients == nil {`,
+		Packages: []string{"pkg/etcd/joint"},
+	},
+	{
 		Name:     "retire-before-leadership-has-moved",
 		Area:     Members,
 		Harm:     "The second member of the source leaves while the source still leads",

@@ -216,6 +216,15 @@ var destination = []Mutation{
 		Packages: []string{"pkg/agent/destination"},
 	},
 	{
+		Name:     "two-voters-before-etcd-would-remove-one",
+		Area:     Destination,
+		Harm:     "An etcd with one member has two voters, which need each other, for five seconds longer",
+		File:     "pkg/agent/destination/6_pass_on.go",
+		Old:      `case now.Sub(*since) < connectedFor:`,
+		New:      `case now.Sub(*since) < connectedFor && other == "":`,
+		Packages: []string{"pkg/agent/destination"},
+	},
+	{
 		Name:     "living-source-cut-off",
 		Area:     Destination,
 		Harm:     "The way to a source that is at work is closed, and its kube-apiserver loses its etcd",

@@ -15,6 +15,7 @@ import (
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/conflict"
@@ -45,7 +46,7 @@ func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (ste
 	if steps.WithGap(m.Shoot) {
 		move = d.passMembersOn
 	}
-	outcome, err := move(ctx, m)
+	outcome, err := move(ctx, m, d.open)
 	if err == nil && outcome.Finished() {
 		d.leaveNames(ctx, m)
 	}
@@ -58,11 +59,14 @@ func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (ste
 func (d *destination) shrinkEtcd(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.Timings.JoinTimeout)
 	defer cancel()
-	return d.moveMembers(ctx, m)
+	return d.moveMembers(ctx, m, nil)
 }
 
-// moveMembers completes the members of the destination and waits until those of the source are gone.
-func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+// moveMembers completes the members of the destination and waits until those of the source are gone. The function opens
+// the way that clients take (beforeLastMembers).
+func (d *destination) moveMembers(
+	ctx context.Context, m *migration.Migration, open openClients,
+) (steps.Outcome, error) {
 	etcds := d.Etcds.Open(m)
 	defer func() { _ = etcds.Close() }()
 
@@ -78,25 +82,11 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 		if moved {
 			return steps.Done("Both etcds consist of the 3 members of the destination"), nil
 		}
-	} else if outcome, held := d.standstill(ctx, m); held {
-		// The last safe moment: what joins now must not be kept waiting.
-		return outcome, nil
-	} else {
-		// An overload would hold the first member of the source, and make the moment with six voters longer.
-		err := etcds.CheckPrompt(ctx)
-		if err == nil {
-			err = etcds.CheckDefragmentation(ctx)
-		}
-		if err == nil {
-			// Not earlier: clients have left the source by now, and those of the destination are held meanwhile.
-			err = etcds.SpareFirstToLeave(ctx)
-		}
-		if reason, putOff := migration.PutOff(err); putOff {
-			return steps.Waiting(overloadPause, reason, "The last members do not join yet: %s", err), nil
-		}
-		if err != nil {
-			return steps.Outcome{}, err
-		}
+	} else if outcome, err := d.beforeLastMembers(ctx, m, etcds, open); err != nil || outcome != nil {
+		return ptr.Deref(outcome, steps.Outcome{}), err
+	} else if err := etcds.SpareFirstToLeave(ctx); err != nil {
+		// Not earlier: clients have left the source by now, and those of the destination are held meanwhile.
+		return notYet(err)
 	}
 
 	reason := steps.ReasonJoiningLastEtcdMember
@@ -177,6 +167,9 @@ type retirement struct {
 	// sourceLooked is when the source was last looked for, and silence what was missing then.
 	sourceLooked time.Time
 	silence      string
+	// answersSince is when the learner of an etcd with one member was first seen to answer, zero before. There is one
+	// for each etcd, because both are looked at at the same time.
+	answersSince map[string]*time.Time
 	// putOff are the clusters whose last member had to wait for a defragmentation, and when that was looked at.
 	putOff map[string]putOff
 	// crashLoopsSeen is when the kube-apiserver's pods were looked at last.
@@ -197,8 +190,12 @@ func (d *destination) waitForRetirement(
 }
 
 func (d *destination) newRetirement(m *migration.Migration, etcds *joint.Joint, reason steps.Reason) *retirement {
-	return &retirement{destination: d, migration: m, etcds: etcds, reason: reason, joined: map[string]bool{},
-		asked: map[string]bool{}, putOff: map[string]putOff{}}
+	r := &retirement{destination: d, migration: m, etcds: etcds, reason: reason, joined: map[string]bool{},
+		asked: map[string]bool{}, answersSince: map[string]*time.Time{}, putOff: map[string]putOff{}}
+	for _, etcdRole := range naming.EtcdRoles {
+		r.answersSince[etcdRole] = &time.Time{}
+	}
+	return r
 }
 
 // wait looks at both clusters until the members of the source are gone, and says then what is done.

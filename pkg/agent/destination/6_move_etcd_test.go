@@ -495,6 +495,108 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(replicas("etcd-events")).To(Equal(int32(3)))
 	})
 
+	Context("while clients wait for the kube-apiserver of the destination", func() {
+		var (
+			shown []string
+			asked int
+		)
+		// takes lets requests take as long as given, the last time from then on.
+		takes := func(times ...time.Duration) {
+			deps.Clients = func(context.Context) (time.Duration, error) {
+				asked++
+				return times[min(asked, len(times))-1], nil
+			}
+		}
+
+		BeforeEach(func() {
+			setUp(3, 2, 3, 2, outlived)
+			m.Clock = &leaping{FakeClock: testclock.NewFakeClock(time.Now())}
+			shown, asked = nil, 0
+			m.Report = func(_ context.Context, reason steps.Reason, message string) error {
+				shown = append(shown, fmt.Sprintf("%s: %s", reason, message))
+				if reason == steps.ReasonJoiningLastEtcdMember {
+					end()
+				}
+				return nil
+			}
+		})
+
+		It("should begin with the last members when they are served soon", func() {
+			takes(2300*time.Millisecond, 1200*time.Millisecond, time.Second)
+			outcome, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Reason).To(Equal(steps.ReasonJoiningLastEtcdMember))
+			Expect(shown[:2]).To(Equal([]string{
+				"SeedOverloaded: the last members do not join yet: the kube-apiserver of the destination answered in " +
+					"2.3 s, more than 1 s: the seed is overloaded",
+				"SeedOverloaded: the last members do not join yet: the kube-apiserver of the destination answered in " +
+					"1.2 s, more than 1 s: the seed is overloaded",
+			}))
+			Expect(asked).To(Equal(3))
+			Expect(replicas("etcd-events")).To(Equal(int32(3)))
+		})
+
+		It("should not wait for longer than two minutes, as the cause may not pass", func() {
+			takes(2300 * time.Millisecond)
+			m.PeerSeen = func(context.Context) (time.Time, error) { return m.Clock.Now(), nil }
+			began := m.Clock.Now()
+			_, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(replicas("etcd-events")).To(Equal(int32(3)))
+			Expect(m.Clock.Since(began)).To(BeNumerically("~", 2*time.Minute, 10*time.Second))
+		})
+
+		It("should not wait for a kube-apiserver that fails", func() {
+			deps.Clients = func(context.Context) (time.Duration, error) { return 0, errors.New("no such webhook") }
+			_, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(replicas("etcd-events")).To(Equal(int32(3)))
+		})
+
+		It("should count one that does not answer as slow", func() {
+			deps.Clients = func(context.Context) (time.Duration, error) {
+				if asked++; asked == 1 {
+					return 15 * time.Second, context.DeadlineExceeded
+				}
+				return 0, nil
+			}
+			_, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(shown[0]).To(ContainSubstring("the kube-apiserver of the destination did not answer within 15.0 s"))
+			Expect(asked).To(Equal(2))
+		})
+
+		It("should hold for an obstacle that appears meanwhile", func() {
+			takes(2300 * time.Millisecond)
+			m.Obstacle = func(context.Context) (steps.Reason, string) {
+				if asked == 0 {
+					return "", ""
+				}
+				return steps.ReasonVersionSkew, "the versions differ"
+			}
+			outcome, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Reason).To(Equal(steps.ReasonVersionSkew))
+			Expect(replicas("etcd-events")).To(Equal(int32(2)))
+		})
+
+		It("should hold when the way to it cannot be found", func() {
+			deps.NoWay = errors.New("the gateway has no address")
+			_, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).To(MatchError("the gateway has no address"))
+			Expect(replicas("etcd-events")).To(Equal(int32(2)))
+		})
+
+		It("should not keep a member waiting that was asked for", func() {
+			scale("etcd-events")
+			takes(time.Hour)
+			outcome, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Reason).To(Equal(steps.ReasonJoiningLastEtcdMember))
+			Expect(asked).To(BeZero())
+		})
+	})
+
 	It("should ask the source as soon as the first of the clusters has all members of the destination", func() {
 		setUp(3, 2, 3, 3, outlived)
 		outcome, err := destination.MoveEtcd(attempt, deps, m)

@@ -6,6 +6,9 @@ package destination
 import (
 	"context"
 	"fmt"
+	"time"
+
+	"k8s.io/utils/ptr"
 
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
@@ -21,7 +24,9 @@ import (
 //
 // Nothing holds from when a member was asked for: its sidecar promotes it by itself half a minute after it has caught
 // up, and two voters need each other.
-func (d *destination) passMembersOn(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+func (d *destination) passMembersOn(
+	ctx context.Context, m *migration.Migration, open openClients,
+) (steps.Outcome, error) {
 	etcds := d.Etcds.Open(m)
 	defer func() { _ = etcds.Close() }()
 
@@ -41,19 +46,8 @@ func (d *destination) passMembersOn(ctx context.Context, m *migration.Migration)
 	} else if left {
 		return steps.Done(done), nil
 	}
-	// The last safe moment.
-	if outcome, held := d.standstill(ctx, m); held {
-		return outcome, nil
-	}
-	err = etcds.CheckPrompt(ctx)
-	if err == nil {
-		err = etcds.CheckDefragmentation(ctx)
-	}
-	if reason, putOff := migration.PutOff(err); putOff {
-		return steps.Waiting(overloadPause, reason, "The members of the destination do not join yet: %s", err), nil
-	}
-	if err != nil {
-		return steps.Outcome{}, err
+	if outcome, err := d.beforeLastMembers(ctx, m, etcds, open); err != nil || outcome != nil {
+		return ptr.Deref(outcome, steps.Outcome{}), err
 	}
 	return r.wait(ctx, r.lookToPassOn, done)
 }
@@ -101,12 +95,21 @@ func (r *retirement) askForOnlyMembers(ctx context.Context, silence string) (hol
 	return hold{}, nil
 }
 
+// connectedFor is how long etcd wants all voters to have been connected before it removes one (etcd, server/etcdserver,
+// HealthInterval), and what passes until an answer shows that they are.
+const connectedFor = 5*time.Second + 500*time.Millisecond
+
 // readyToPass returns what a cluster with one voter waits for before there are two: a sign of life of the source, which
-// has to take the pod away afterwards, and the learner of the other cluster. The source's kube-apiserver has no etcd
-// from the first removal until both pods are gone, so both are removed at about the same time.
+// has to take the pod away afterwards, the learner of the other cluster, and that etcd would remove the source's member
+// at once. The source's kube-apiserver has no etcd from the first removal until both pods are gone, so both are removed
+// at about the same time.
 func (r *retirement) readyToPass(etcdRole, silence string) joint.ReadyFunc {
-	other := naming.OtherEtcdRole(etcdRole)
+	other, since := naming.OtherEtcdRole(etcdRole), r.answersSince[etcdRole]
 	return func(ctx context.Context) (*joint.Progress, error) {
+		now := r.migration.Clock.Now()
+		if since.IsZero() {
+			*since = now
+		}
 		if silence != "" {
 			return &joint.Progress{Reason: steps.ReasonSourceSilent, Message: "the member of the destination becomes " +
 				"a voter after a sign of life of the source: " + silence}, nil
@@ -125,6 +128,10 @@ func (r *retirement) readyToPass(etcdRole, silence string) joint.ReadyFunc {
 		case change == quorum.ChangeJoin || change == quorum.ChangePromote && !member.Healthy:
 			return &joint.Progress{Reason: steps.ReasonWaitingForEtcdMember, Message: fmt.Sprintf("the member of the "+
 				"destination becomes a voter when that of %s answers as well", naming.EtcdName(other))}, nil
+		case now.Sub(*since) < connectedFor:
+			return &joint.Progress{Reason: steps.ReasonWaitingForEtcdMember, Message: "the member of the destination " +
+				"becomes a voter when it has been connected for five seconds: etcd would not remove that of the " +
+				"source before"}, nil
 		}
 		return nil, nil
 	}

@@ -120,6 +120,27 @@ var _ = Describe("Moving etcds with one member", func() {
 				"the source acts on that reason")
 		})
 
+	It("should keep one voter until etcd would remove the member of the source at once", func() {
+		setUp(outlived)
+		var joined, waited time.Time
+		onReport = func(_ steps.Reason, message string) {
+			switch {
+			case joined.IsZero():
+				join("main")
+				join("events")
+				joined = m.Clock.Now()
+			case strings.Contains(message, "when it has been connected for five seconds"):
+				Expect(clusters["main"].Calls()).To(BeEmpty())
+				Expect(clusters["events"].Calls()).To(BeEmpty())
+				waited = m.Clock.Now()
+			}
+		}
+		Expect(move().Finished()).To(BeTrue())
+		Expect(waited).NotTo(BeZero())
+		Expect(m.Clock.Since(joined)).To(BeNumerically(">=", 5*time.Second))
+		Expect(m.Clock.Since(joined)).To(BeNumerically("<", 10*time.Second))
+	})
+
 	It("should have no member before", func() {
 		setUp(nil)
 		Expect(destination.MembersToJoin(m)).To(BeZero())
@@ -165,6 +186,7 @@ var _ = Describe("Moving etcds with one member", func() {
 		m.Obstacle = func(context.Context) (steps.Reason, string) {
 			return steps.ReasonVersionSkew, "the versions differ"
 		}
+		onReport = func(steps.Reason, string) {}
 		Expect(move().Finished()).To(BeTrue())
 	})
 

@@ -68,6 +68,8 @@ type destination struct {
 	answers func(ctx context.Context, clock clock.PassiveClock, b *botanist.Botanist) error
 	// alone returns an error unless clients are led to this seed and served there; see servesAlone.
 	alone func(ctx context.Context, m *migration.Migration) error
+	// open opens the way on which clients reach the kube-apiserver here; see openGateway.
+	open openClients
 }
 
 // NewActions returns the destination's part in a live migration. It fails if something is missing that a step works
@@ -77,7 +79,7 @@ func NewActions(options Options) (migration.Actions, error) {
 		return migration.Actions{}, err
 	}
 	d := &destination{Options: options}
-	d.access, d.answers, d.alone = d.throughGateway, d.probe, d.servesAlone
+	d.access, d.answers, d.alone, d.open = d.throughGateway, d.probe, d.servesAlone, d.openGateway
 	return migration.Actions{
 		Steps: map[gardencorev1beta1.ConditionType]migration.Action{
 			gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined: migration.ActionFunc(d.joinPeers),

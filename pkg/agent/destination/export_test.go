@@ -64,6 +64,10 @@ type Deps struct {
 	Timings       flows.Timings
 	// NewCluster opens an etcd cluster.
 	NewCluster func(ctx context.Context, etcdRole string) (etcdclient.Cluster, error)
+	// Clients returns how long clients wait for the kube-apiserver; by default they do not wait.
+	Clients func(ctx context.Context) (time.Duration, error)
+	// NoWay is why the way that clients take cannot be found.
+	NoWay error
 }
 
 // Options returns the role's part with real rooms.
@@ -274,8 +278,9 @@ func Graphs(deps *Deps, m *migration.Migration) map[string]*flow.Graph {
 		"complete with workers": d.completeGraph(m, b,
 			facts{workers: true, published: &advertisement{address: "240.1.2.3"}, hasBackup: true,
 				formerBucket: "bucket-a"}),
-		"dns":   d.dnsGraph(m, b),
-		"alone": d.aloneGraph(m, b),
+		"dns":            d.dnsGraph(m, b),
+		"alone":          d.aloneGraph(m, b),
+		"way of clients": d.wayOfClientsGraph(b),
 		"complete with all": d.completeGraph(m, b,
 			facts{hasBackup: true, hasManagedIssuer: true, keepsShootState: true, wantsObservability: true,
 				formerBucket: "bucket-a"}),
@@ -355,7 +360,15 @@ func MoveVPN(ctx context.Context, deps *Deps, move VPNMove) error {
 
 // MoveEtcd runs the action.
 func MoveEtcd(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
-	return (&destination{Options: deps.Options()}).moveEtcd(ctx, m)
+	d := &destination{Options: deps.Options()}
+	d.open = func(_ context.Context, m *migration.Migration) (*clients, error) {
+		ask := deps.Clients
+		if ask == nil {
+			ask = func(context.Context) (time.Duration, error) { return 0, nil }
+		}
+		return &clients{log: m.Log, clock: m.Clock, ask: ask}, deps.NoWay
+	}
+	return d.moveEtcd(ctx, m)
 }
 
 // StartKubeAPIServer runs the step.

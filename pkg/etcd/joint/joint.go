@@ -77,6 +77,9 @@ type Config struct {
 	Front func(ctx context.Context, etcdRole string) (Front, error)
 	// Refuses may be set to ask other than real hosts whether nobody listens at an address.
 	Refuses func(ctx context.Context, address string) bool
+	// Clients, if set, returns an overload.Error as long as clients of the shoot wait too long for its kube-apiserver.
+	// Leadership does not move to the destination meanwhile, unless there are six voters.
+	Clients func(ctx context.Context) error
 	// OnVoters, if set, is called with the number of voters whenever they were counted.
 	OnVoters func(etcdRole string, voters int)
 }

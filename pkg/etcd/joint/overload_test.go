@@ -171,6 +171,23 @@ var _ = Describe("an overloaded seed", func() {
 				"etcd-main answered in 1.5 s, more than 1 s: the seed is overloaded"),
 		)
 
+		It("should stay while clients wait too long for the kube-apiserver", func() {
+			late := overload.Check("the kube-apiserver", 3*time.Second, nil)
+			j := open(steps.Destination, f.in, func(c *Config) {
+				c.Clients = func(context.Context) error { return late }
+			})
+			_, err := j.TakeLeadership(ctx, "main")
+			Expect(err).To(MatchError("leadership of etcd-main does not move: the kube-apiserver answered in 3.0 s, " +
+				"more than 1 s: the seed is overloaded"))
+			Expect(overload.Is(err)).To(BeTrue())
+			Expect(s.happened()).NotTo(ContainElement("held main"))
+			Expect(s.clusters["main"].Leader()).To(Equal("seed-a-etcd-main-0"))
+
+			late = nil
+			Expect(j.TakeLeadership(ctx, "main")).To(BeEmpty())
+			Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
+		})
+
 		It("should be asked again after a pause only, so that the message does not change all the time", func() {
 			j := open(steps.Destination, f.in)
 			slow("main", "seed-b-etcd-main-0")
