@@ -77,7 +77,7 @@ func (c *clients) check(ctx context.Context) error {
 	return c.slow
 }
 
-// beforeLastMembers is the last safe moment before members join that have to be followed by those of the source leaving.
+// beforeLastMembers is the last safe moment before members join after which those of the source have to leave.
 // It returns the outcome with which the step holds here, or nil if the members may join. An overload would make the
 // time with six voters longer. For a kube-apiserver that is slow it waits itself, because an outcome would make the
 // next attempt look for the way of clients again, which is work for the same seed. Who has no kube-apiserver yet opens
