@@ -256,7 +256,14 @@ func (s sight) shows() steps.Reason { return cmp.Or(s.fault, s.held.reason) }
 // look reads both clusters once, and promotes and joins the members whose turn it is. It moves leadership to the
 // destination when the first member of the source has left both.
 func (r *retirement) look(ctx context.Context) (sight, error) {
+	before := r.reason
 	seen := r.advanceBoth(ctx, r.advance)
+	if r.reason != before {
+		// The source acts on it: there are six voters. What follows takes seconds on a busy seed, and may fail.
+		if err := r.migration.Report(ctx, r.reason, strings.Join(seen.waits, "; ")); err != nil {
+			r.migration.Log.Info("Failed to ask the source to retire its members, retrying", "reason", err.Error())
+		}
+	}
 	held, err := r.joinLastMember(ctx)
 	if err != nil {
 		return sight{}, err

@@ -597,6 +597,34 @@ var _ = Describe("Moving the etcds", func() {
 		})
 	})
 
+	It("should ask the source before it looks after the last member of the other cluster", func() {
+		setUp(3, 2, 3, 2, outlived)
+		var happened []string
+		m.PeerSeen = func(context.Context) (time.Time, error) {
+			happened = append(happened, "looked after the source")
+			return time.Now(), nil
+		}
+		joined := false
+		m.Report = func(_ context.Context, reason steps.Reason, _ string) error {
+			happened = append(happened, string(reason))
+			switch {
+			case reason == steps.ReasonReadyForSourceMemberRemoval && replicas("etcd-main") == 3:
+				end()
+			case !joined:
+				joined = true
+				id, err := clusters["events"].AddLearner(peerURL("seed-b-etcd-events-2"))
+				Expect(err).NotTo(HaveOccurred())
+				clusters["events"].Start(id, "seed-b-etcd-events-2")
+				clusters["events"].CatchUp(id)
+			}
+			return nil
+		}
+		_, err := destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(slices.Compact(happened)).To(Equal([]string{"looked after the source", "JoiningLastEtcdMember",
+			"ReadyForSourceMemberRemoval", "looked after the source", "ReadyForSourceMemberRemoval"}))
+	})
+
 	It("should ask the source as soon as the first of the clusters has all members of the destination", func() {
 		setUp(3, 2, 3, 3, outlived)
 		outcome, err := destination.MoveEtcd(attempt, deps, m)
