@@ -102,14 +102,14 @@ type result struct {
 }
 
 // run lets the cell happen with etcds of its own.
-func (c *cell) run(binary, folder string, tls *certificates) (out result) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func (c *cell) run(ctx context.Context, binary, folder string, tls *certificates) (out result) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c.over = make(chan struct{})
+	defer c.close()
 	if out.err = c.begin(ctx, binary, folder, tls); out.err != nil {
 		return out
 	}
-	defer c.close()
 	out.err = c.pass(ctx)
 	out.acknowledged, out.longest = c.writer.seen()
 	out.changes = c.made()
@@ -128,12 +128,19 @@ func tail(m *member) string {
 	return m.name + ":\n" + strings.Join(lines[max(0, len(lines)-8):], "\n")
 }
 
+// close ends all that belongs to the cell, when its fault is over: that may start an etcd.
 func (c *cell) close() {
+	if !c.struckAt().IsZero() {
+		<-c.over
+	}
 	if c.writer != nil {
 		c.writer.close()
 	}
-	c.from.close()
-	c.to.close()
+	for _, m := range []*member{c.from, c.to} {
+		if m != nil {
+			m.close()
+		}
+	}
 }
 
 // begin starts the member of the source, and its clients.

@@ -4,6 +4,7 @@
 package passon_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -111,25 +112,34 @@ func newMatrix(binary string) *matrix {
 	tls, err := newCertificates(m.folder)
 	Expect(err).NotTo(HaveOccurred())
 	var (
-		places  = make(chan struct{}, atOnce)
-		running sync.WaitGroup
+		ctx, end = context.WithCancel(context.Background())
+		places   = make(chan struct{}, atOnce)
+		running  sync.WaitGroup
 	)
 	for number, c := range cells() {
 		shown := make(chan result, 1)
 		m.results[keyOf(c.fault, c.when)] = shown
 		running.Go(func() {
-			places <- struct{}{}
+			select {
+			case places <- struct{}{}:
+			case <-ctx.Done():
+				shown <- result{err: ctx.Err()}
+				return
+			}
 			defer func() { <-places }()
 			folder, err := folderOf(m.folder, number)
 			if err != nil {
 				shown <- result{err: err}
 				return
 			}
-			shown <- c.run(binary, folder, tls)
+			shown <- c.run(ctx, binary, folder, tls)
 		})
 	}
-	// Whatever fails: no etcd is left behind.
-	DeferCleanup(running.Wait)
+	// Whatever fails, and whoever interrupts it: no etcd is left behind.
+	DeferCleanup(func() {
+		end()
+		running.Wait()
+	})
 	return m
 }
 
