@@ -46,15 +46,19 @@ func (d *destination) probe(ctx context.Context, clock clock.PassiveClock, b *bo
 	return err
 }
 
-// promptly returns a probe that also fails, and reports that, if the slowest request has taken longer than
-// overload.Bound: clients are about to come.
-func promptly(
-	m *migration.Migration, probe func(context.Context) (slowest time.Duration, err error),
-) func(context.Context) error {
-	return func(ctx context.Context) error {
-		slowest, err := probe(ctx)
-		return m.ReportPutOff(ctx, overload.Check("the kube-apiserver of the destination", slowest, err))
-	}
+// waitingTime makes requests as a client does and returns how long the slowest one took.
+type waitingTime func(ctx context.Context) (slowest time.Duration, err error)
+
+// check returns an overload.Error if the slowest request has taken longer than overload.Bound, and what has failed
+// otherwise.
+func (w waitingTime) check(ctx context.Context) error {
+	slowest, err := w(ctx)
+	return overload.Check("the kube-apiserver of the destination", slowest, err)
+}
+
+// promptly returns a probe that also fails, and reports that, if clients would wait too long: they are about to come.
+func promptly(m *migration.Migration, probe waitingTime) func(context.Context) error {
+	return func(ctx context.Context) error { return m.ReportPutOff(ctx, probe.check(ctx)) }
 }
 
 // probeTimed probes and returns how long the slowest request took.

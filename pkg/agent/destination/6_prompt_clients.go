@@ -30,9 +30,6 @@ import (
 // such as a webhook in the shoot that takes seconds, and these must not keep a migration from its end.
 const clientPatience = 2 * time.Minute
 
-// waitingTime makes requests as a client does and returns how long the slowest one took.
-type waitingTime func(ctx context.Context) (slowest time.Duration, err error)
-
 // clients knows how long clients wait for the kube-apiserver of this seed.
 type clients struct {
 	log   logr.Logger
@@ -57,13 +54,12 @@ func (c *clients) check(ctx context.Context) error {
 	if c.slow != nil && now.Sub(c.asked) < overloadPause {
 		return c.slow
 	}
-	slowest, err := c.ask(ctx)
-	c.slow, c.asked = overload.Check("the kube-apiserver of the destination", slowest, err), c.clock.Now()
-	if !overload.Is(c.slow) {
+	err := c.ask.check(ctx)
+	c.slow, c.asked = nil, c.clock.Now()
+	if !overload.Is(err) {
 		if err != nil {
 			c.log.Info("Failed to measure how long clients wait", "reason", err.Error())
 		}
-		c.slow = nil
 		return nil
 	}
 	if c.since.IsZero() {
@@ -71,10 +67,11 @@ func (c *clients) check(ctx context.Context) error {
 	}
 	if waited := c.asked.Sub(c.since); waited >= clientPatience {
 		c.log.Info("Not waiting any longer for the kube-apiserver, some requests may fail", "waited", waited.String(),
-			"reason", c.slow.Error())
-		c.slow = nil
+			"reason", err.Error())
+		return nil
 	}
-	return c.slow
+	c.slow = err
+	return err
 }
 
 // beforeLastMembers is the last safe moment before members join after which those of the source have to leave.
@@ -157,7 +154,12 @@ func (d *destination) openGateway(ctx context.Context, m *migration.Migration) (
 // wayOfClientsGraph returns the flow after which the botanist knows the gateway's address and the secrets to pass it.
 func (d *destination) wayOfClientsGraph(b *botanist.Botanist) *flow.Graph {
 	g := flow.NewGraph("look for the way of clients")
-	base := d.addBase(g, b)
-	d.addKubeAPIServerService(g, b, flow.NewTaskIDs(base.secrets, base.resources))
+	d.addWayOfClients(g, b)
 	return g
+}
+
+// addWayOfClients adds what a probe through the gateway needs, and returns the last task of it.
+func (d *destination) addWayOfClients(g *flow.Graph, b *botanist.Botanist) flow.TaskID {
+	base := d.addBase(g, b)
+	return d.addKubeAPIServerService(g, b, flow.NewTaskIDs(base.secrets, base.resources))
 }

@@ -256,8 +256,7 @@ func (d *destination) dnsGraph(m *migration.Migration, b *botanist.Botanist) *fl
 	var (
 		g       = flow.NewGraph("switch of the DNS records")
 		timeout = d.Timings.RolloutTimeout
-		base    = d.addBase(g, b)
-		service = d.addKubeAPIServerService(g, b, flow.NewTaskIDs(base.secrets, base.resources))
+		service = d.addWayOfClients(g, b)
 		serving = g.Add(flow.Task{
 			Name: "Waiting until the kube-apiserver serves through the gateway of the destination",
 			Fn: func(ctx context.Context) error {

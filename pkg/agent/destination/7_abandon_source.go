@@ -126,8 +126,7 @@ func (d *destination) servesAlone(ctx context.Context, m *migration.Migration) e
 func (d *destination) aloneGraph(m *migration.Migration, b *botanist.Botanist) *flow.Graph {
 	var (
 		g       = flow.NewGraph("look at the destination without the source")
-		base    = d.addBase(g, b)
-		service = d.addKubeAPIServerService(g, b, flow.NewTaskIDs(base.secrets, base.resources))
+		service = d.addWayOfClients(g, b)
 		serving = g.Add(flow.Task{
 			Name: "Probing the kube-apiserver through the gateway of the destination",
 			Fn: func(ctx context.Context) error {
