@@ -24,6 +24,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/test/program"
 )
 
 const (
@@ -97,7 +98,6 @@ type cell struct {
 type result struct {
 	acknowledged int
 	longest      time.Duration
-	changes      []string
 	err          error
 }
 
@@ -112,9 +112,8 @@ func (c *cell) run(ctx context.Context, binary, folder string, tls *certificates
 	}
 	out.err = c.pass(ctx)
 	out.acknowledged, out.longest = c.writer.seen()
-	out.changes = c.made()
 	if out.err != nil {
-		out.err = fmt.Errorf("%w\nchanges: %s\n%s\n%s", out.err, out.changes, tail(c.from), tail(c.to))
+		out.err = fmt.Errorf("%w\nchanges: %s\n%s\n%s", out.err, c.made(), tail(c.from), tail(c.to))
 	}
 	return out
 }
@@ -176,10 +175,9 @@ func (c *cell) untilServing(ctx context.Context, m *member) error {
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("failed to wait until %s serves: %w: %w", m.name, ctx.Err(), err)
+		if ended := program.Sleep(ctx, pollTime); ended != nil {
+			return fmt.Errorf("failed to wait until %s serves: %w: %w", m.name, ended, err)
 		}
-		time.Sleep(pollTime)
 	}
 }
 
@@ -251,14 +249,10 @@ func (c *cell) pass(ctx context.Context) error {
 // judge looks at the cluster at its end: it has one voter, clients write, and all that was acknowledged is there.
 func (c *cell) judge(ctx context.Context, home *member) error {
 	before, _ := c.writer.seen()
-	for {
-		if now, _ := c.writer.seen(); now > before {
-			break
+	for now := before; now <= before; now, _ = c.writer.seen() {
+		if err := program.Sleep(ctx, pollTime); err != nil {
+			return fmt.Errorf("nobody can write at the end: %w", err)
 		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("nobody can write at the end: %w", ctx.Err())
-		}
-		time.Sleep(pollTime)
 	}
 	client, err := clientOf(home)
 	if err != nil {
@@ -314,31 +308,25 @@ func (c *cell) untilPassed(ctx context.Context) error {
 // and does then what a person has to (docs/concepts/single-member.md).
 func (c *cell) untilForced(ctx context.Context, home *member) error {
 	var (
-		shown bool
 		since time.Time
 		made  []string
+		said  string
 	)
-	for ctx.Err() == nil && c.failure() == nil {
-		_, said := c.agent(ctx, func(p joint.Progress, err error) bool {
+	for watched := false; !watched && ctx.Err() == nil && c.failure() == nil; {
+		watched, said = c.agent(ctx, func(p joint.Progress, err error) bool {
 			lost := p.Reason == steps.ReasonQuorumLost || err != nil &&
 				strings.Contains(err.Error(), string(steps.ReasonQuorumLost))
-			if struck := !c.struckAt().IsZero(); !struck || !lost {
+			if c.struckAt().IsZero() || !lost {
 				return false
 			}
-			if !shown {
-				shown, since, made = true, time.Now(), c.made()
+			if since.IsZero() {
+				since, made = time.Now(), c.made()
 			}
 			return time.Since(since) >= handsOff
 		})
-		if shown && time.Since(since) >= handsOff {
-			break
-		}
-		if c.struckAt().IsZero() && ctx.Err() != nil {
-			return fmt.Errorf("the moment has not come: %s", said)
-		}
 	}
 	if err := errors.Join(c.failure(), ctx.Err()); err != nil {
-		return fmt.Errorf("the agent does not say that the quorum is lost: %w", err)
+		return fmt.Errorf("the agent does not say that the quorum is lost, but %q: %w", said, err)
 	}
 	if now := c.made(); !slices.Equal(made, now) {
 		return fmt.Errorf("the agent has changed a cluster without a quorum: %v, then %v", made, now)
@@ -393,10 +381,7 @@ func (c *cell) agent(ctx context.Context, until func(joint.Progress, error) bool
 		if until(progress, err) {
 			return true, said
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pollTime):
-		}
+		_ = program.Sleep(ctx, pollTime)
 	}
 	return false, said
 }

@@ -6,13 +6,14 @@ package passon_test
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/livecpm/livecpm/test/program"
 )
 
 // restartPause is how long the kubelet takes to start a container again.
@@ -35,15 +36,9 @@ type member struct {
 
 // newMember returns a member that has not started, in a folder of its own below the one given.
 func newMember(name, binary, folder string, tls *certificates) (*member, error) {
-	m := &member{name: name, binary: binary, folder: filepath.Join(folder, name), tls: tls}
-	for _, address := range []*string{&m.client, &m.peer} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("failed to find a port for %s: %w", name, err)
-		}
-		*address = listener.Addr().String()
-		_ = listener.Close()
-	}
+	local := func() string { return fmt.Sprintf("127.0.0.1:%d", program.FreePort()) }
+	m := &member{name: name, binary: binary, folder: filepath.Join(folder, name), tls: tls,
+		client: local(), peer: local()}
 	var err error
 	m.link, err = newLink(m.peer)
 	return m, err

@@ -11,6 +11,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/livecpm/livecpm/test/program"
 )
 
 const (
@@ -70,10 +72,7 @@ func (w *writer) write(ctx context.Context, id int, client *clientv3.Client) {
 		if err == nil {
 			w.acknowledge(key)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(writePause):
-		}
+		_ = program.Sleep(ctx, writePause)
 	}
 }
 
