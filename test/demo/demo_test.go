@@ -297,6 +297,22 @@ var _ = Describe("Report", func() {
 		Expect(string(page)).To(ContainSubstring("of 20000; client-go would not have sent 1 of them again"))
 	})
 
+	It("should say when requests failed", func() {
+		report.Probe.WritesFailed = 3
+		series := &recording.Series{Begin: report.Details.Triggered, IntervalSeconds: 2,
+			Points: make([]recording.Point, 30)}
+		series.Points[29].Failed = 3
+		report.Details.Probe = &probe.Details{Series: series}
+		report.Judge()
+		line := "3 requests failed from "
+		Expect(report.String()).To(MatchRegexp("Problems:\n  - 3 writes failed\n  - " + line))
+		folder := GinkgoT().TempDir()
+		Expect(report.Write(folder)).To(Succeed())
+		page, err := os.ReadFile(filepath.Join(folder, "report.html"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(page)).To(ContainSubstring(`<li class="bad">` + line))
+	})
+
 	It("should read as a table", func() {
 		report.Judge()
 		Expect(report.String()).To(And(

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -130,8 +131,8 @@ func (r *Report) String() string {
 	}
 	if len(r.Details.Problems) > 0 {
 		b.WriteString("\nProblems:\n")
-		for _, problem := range r.Details.Problems {
-			fmt.Fprintf(&b, "  - %s\n", problem)
+		for _, line := range slices.Concat(r.Details.Problems, r.Details.WhereFailed()) {
+			fmt.Fprintf(&b, "  - %s\n", line)
 		}
 	}
 	return b.String()

@@ -181,7 +181,7 @@ func expectNothingWrong(report *demo.Report, unserved []string) {
 // report's own judgement cannot make the suite blind.
 func expectNothingLost(report *demo.Report) {
 	GinkgoHelper()
-	Expect(report.Details.Problems).To(BeEmpty())
+	Expect(report.Details.Problems).To(BeEmpty(), strings.Join(report.Details.WhereFailed(), "; "))
 	Expect(report.Probe.WritesFailed).To(BeZero())
 	Expect(report.Probe.ReadsFailed).To(BeZero())
 	load := report.Probe.Details

@@ -55,18 +55,11 @@ func (p *Probe) notOneGap() string {
 	return ""
 }
 
-// failing returns the time from the first point in which a request failed to the end of the last one; zero if none did.
+// failing returns the time from when the first request failed to when the last one had; zero if none did.
 func (s *Series) failing() time.Duration {
-	failed := func(point Point) bool { return point.Failed > 0 }
-	first := slices.IndexFunc(s.Points, failed)
-	if first < 0 {
+	spans := s.FailedSpans()
+	if len(spans) == 0 {
 		return 0
 	}
-	last := first
-	for i := first; i < len(s.Points); i++ {
-		if failed(s.Points[i]) {
-			last = i
-		}
-	}
-	return time.Duration(float64(last-first+1) * s.IntervalSeconds * float64(time.Second))
+	return spans[len(spans)-1].End.Sub(spans[0].Begin)
 }

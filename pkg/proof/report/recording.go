@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,7 +42,7 @@ func FromRecording(reportJSON, detailsJSON []byte) (Report, error) {
 	out := Report{
 		Shoot: in.Shoot, Source: in.Source, Destination: in.Destination, Result: in.Result,
 		Good:     in.Result == "succeeded",
-		Problems: det.Problems, Seconds: in.DurationSeconds,
+		Problems: slices.Concat(det.Problems, det.WhereFailed()), Seconds: in.DurationSeconds,
 	}
 	out.setTimes(in, det)
 	out.Steps = recordedSteps(in, out.Triggered)
