@@ -54,6 +54,7 @@ var bounds = map[string]func(f Fault, step steps.Step) Bounds{
 	familyAPIServerStop: standing,
 	familyGatewayStop:   standing,
 	familyCut:           cutOff,
+	familyCutAgain:      func(f Fault, _ steps.Step) Bounds { return outage(f.(*traffic).lasting + recovery) },
 	familyOneWay:        cutOff,
 	familyReset:         cutOff,
 	familyLoss:          func(Fault, steps.Step) Bounds { return outage(recovery) },

@@ -39,6 +39,7 @@ var _ = Describe("All", func() {
 			"gardenlet-restart", "druid-restart", "quota-full", "version-skew", "etcd-kill", "etcd-stop", "agent-stop",
 			"relay-stop", "apiserver-stop", "gateway-stop", "gateway-kill", "kube-controller-manager-kill",
 			"cut-oneway", "reset", "loss", "garden-etcd-stop", "dns-stop", "istiod-stop", "resource-manager-stop",
+			"cut-again",
 		}))
 	})
 
@@ -120,6 +121,7 @@ var _ = Describe("All", func() {
 		Entry(nil, "cut-60s", fault.Course{Lasts: time.Minute}),
 		Entry(nil, "cut-10m", fault.Course{Lasts: 10 * time.Minute}),
 		Entry(nil, "rtt-50ms", fault.Course{Lasts: 20 * time.Minute, ThroughStep: true}),
+		Entry(nil, "cut-again-3s", fault.Course{Lasts: 20 * time.Minute, ThroughStep: true}),
 		Entry(nil, "garden-stop-60s", fault.Course{Lasts: time.Minute}),
 		Entry(nil, "version-skew-source", fault.Course{Lasts: 45 * time.Second, Early: true}),
 	)
@@ -344,6 +346,7 @@ var _ = Describe("Faults", func() {
 		Entry(nil, "rtt-180ms", "*--shoot--demo--live.* latency=90ms cut="),
 		Entry(nil, "reset-5s", "*--shoot--demo--live.* latency=0s cut=reset"),
 		Entry(nil, "loss-10pct", "*--shoot--demo--live.* latency=0s cut= loss=10"),
+		Entry(nil, "cut-again-3s", "*--shoot--demo--live.* latency=0s cut=freeze every=20s for=3s"),
 	)
 
 	It("should cut what one side sends, in connections of either side", func(ctx SpecContext) {

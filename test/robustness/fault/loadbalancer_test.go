@@ -78,6 +78,16 @@ var _ = Describe("LoadBalancerOf", func() {
 		Expect(inForce()).To(HaveLen(1))
 	})
 
+	It("should know a cut that comes back from one that stays", func(ctx SpecContext) {
+		again := frozen
+		again.Every, again.For = metav1.Duration{Duration: time.Hour}, metav1.Duration{Duration: time.Minute}
+		Expect(first.Add(ctx, again)).To(Succeed())
+		Expect(first.InForce(ctx, again)).To(BeTrue())
+		Expect(first.InForce(ctx, frozen)).To(BeFalse())
+		Expect(first.Lift(ctx, again)).To(Succeed())
+		Expect(first.InForce(ctx, again)).To(BeFalse())
+	})
+
 	It("should lift all faults of the seed for those who name none", func(ctx SpecContext) {
 		Expect(first.Add(ctx, frozen)).To(Succeed())
 		Expect(first.Add(ctx, delayed)).To(Succeed())

@@ -165,7 +165,8 @@ var _ = Describe("Moments", func() {
 			}
 		},
 		Entry("before members join, for what is over by then", 2, fault.Boundary,
-			[]string{"cut-5s", "reset-5s"}, []string{"cut-60s", "cut-oneway-source", "loss-10pct", "rtt-50ms"}),
+			[]string{"cut-5s", "reset-5s"},
+			[]string{"cut-60s", "cut-again-3s", "cut-oneway-source", "loss-10pct", "rtt-50ms"}),
 		Entry("while the destination prepares", 2, fault.At(steps.ReasonPreparingDestination),
 			[]string{"cut-5s", "reset-5s", "relay-kill-destination", "relay-stop-destination"},
 			[]string{"cut-60s", "loss-10pct", "relay-kill-source", "relay-stop-source"}),
@@ -174,7 +175,8 @@ var _ = Describe("Moments", func() {
 		Entry("while the source's kube-apiserver stops", 7, fault.At(steps.ReasonSourceControllersStopped), nil,
 			[]string{"cut-5s", "rtt-50ms"}),
 		Entry("when it has stopped", 7, fault.At(steps.ReasonDeletingSourceResources),
-			[]string{"cut-5s", "cut-60s", "cut-10m", "cut-oneway-source", "reset-5s", "loss-10pct", "rtt-50ms"},
+			[]string{"cut-5s", "cut-60s", "cut-10m", "cut-again-3s", "cut-oneway-source", "reset-5s", "loss-10pct",
+				"rtt-50ms"},
 			[]string{"relay-kill-destination"}),
 	)
 })
@@ -203,6 +205,7 @@ var _ = Describe("Bounds", func() {
 		Entry(nil, "cut-oneway-source", 4, 20*time.Second, 200),
 		Entry(nil, "reset-5s", 6, 15*time.Second, 150),
 		Entry(nil, "loss-10pct", 6, 10*time.Second, 100),
+		Entry(nil, "cut-again-3s", 6, 13*time.Second, 130),
 		Entry(nil, "dns-stop-60s", 6, 70*time.Second, 700),
 		Entry(nil, "etcd-stop-main-leader", 1, 40*time.Second, 400),
 		Entry(nil, "etcd-kill-main-two", 4, 10*time.Second, 100),

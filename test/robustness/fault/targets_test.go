@@ -135,6 +135,9 @@ func manner(change loadbalancer.Fault) string {
 	if change.Loss > 0 {
 		text += fmt.Sprintf(" loss=%d", change.Loss)
 	}
+	if change.Every.Duration > 0 {
+		text += fmt.Sprintf(" every=%s for=%s", change.Every.Duration, change.For.Duration)
+	}
 	return text
 }
 

@@ -11,8 +11,8 @@ const long = 5 * time.Minute
 // weakening are the families of faults that take members or the connections between them from etcd. Two of them at a
 // time may cost a quorum, and then say nothing about the migration. Latency and a full quota leave all members where
 // they are.
-var weakening = map[string]bool{familyEtcdKill: true, familyEtcdStop: true, familyCut: true, familyOneWay: true,
-	familyReset: true, familyNodeDrain: true, familyNodeLoss: true}
+var weakening = map[string]bool{familyEtcdKill: true, familyEtcdStop: true, familyCut: true,
+	familyCutAgain: true, familyOneWay: true, familyReset: true, familyNodeDrain: true, familyNodeLoss: true}
 
 // Long reports whether a fault is in force for so long that few of them are enough for a migration.
 func Long(f Fault) bool { return f.Course().Lasts >= long && !f.Course().ThroughStep }
@@ -55,7 +55,7 @@ var changesVersion = map[string]bool{familyGardenletRestart: true, familyVersion
 var needsQuorum = map[string]bool{familyQuota: true}
 
 // cutting are the families of faults during which no seed may have a quorum.
-var cutting = map[string]bool{familyCut: true, familyOneWay: true, familyReset: true}
+var cutting = map[string]bool{familyCut: true, familyCutAgain: true, familyOneWay: true, familyReset: true}
 
 // Bearable reports whether the second fault may strike in the step in which the first one has struck, or strikes at the
 // same moment. If not, it says why.

@@ -71,6 +71,8 @@ var _ = DescribeTable(
 		fault.Moment("WaitingForDNS"), "agent-kill-source", fault.Inside,
 		"the first one hides the moment of the second"),
 	Entry("two that weaken etcd", "etcd-kill-source", fault.Boundary, "cut-5s", fault.Inside, "both weaken etcd"),
+	Entry("a cut that comes back, and another one", "cut-again-3s", fault.Boundary, "reset-5s", fault.Inside,
+		"both weaken etcd"),
 )
 
 var _ = DescribeTable("Long", func(name string, expected bool) {

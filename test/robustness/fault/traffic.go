@@ -27,11 +27,12 @@ import (
 )
 
 const (
-	familyCut     = "cut"
-	familyOneWay  = "cut-oneway"
-	familyReset   = "reset"
-	familyLatency = "rtt"
-	familyLoss    = "loss"
+	familyCut      = "cut"
+	familyCutAgain = "cut-again"
+	familyOneWay   = "cut-oneway"
+	familyReset    = "reset"
+	familyLatency  = "rtt"
+	familyLoss     = "loss"
 )
 
 // traffic disturbs what goes from seed to seed for the shoot. Each connection passes one load balancer, that of the
@@ -41,6 +42,8 @@ type traffic struct {
 
 	latency time.Duration
 	cut     loadbalancer.Cut
+	// every makes a cut come back: it lasts for lasting then. Zero stands for one that stays.
+	every, lasting time.Duration
 	// loss is the percentage of packets that are dropped.
 	loss int
 	// sender is the side whose packets are disturbed, in whichever connection; both sides if it is empty.
@@ -83,6 +86,15 @@ func cuts() []Fault {
 			cut: loadbalancer.CutFreeze})
 	}
 	return faults
+}
+
+// comingBack interrupts the traffic for a moment again and again until the step ends: for less than an election of etcd
+// takes, and often enough that no wait of the step is without it.
+func comingBack() []Fault {
+	return []Fault{&traffic{
+		fault: disturbance(familyCutAgain+"-3s", familyCutAgain, Course{Lasts: maxLatency, ThroughStep: true}),
+		cut:   loadbalancer.CutFreeze, every: 20 * time.Second, lasting: 3 * time.Second,
+	}}
 }
 
 // oneWayCuts interrupt what one side sends. The other side's packets arrive, acknowledgements of what it cannot get
@@ -187,7 +199,8 @@ func RelayNames(namespace string) string { return "*--" + namespace + ".*" }
 
 // change is what the fault asks of a load balancer, for no connection in particular.
 func (f *traffic) change() loadbalancer.Fault {
-	return loadbalancer.Fault{Cut: f.cut, Latency: metav1.Duration{Duration: f.latency}, Loss: f.loss}
+	return loadbalancer.Fault{Cut: f.cut, Latency: metav1.Duration{Duration: f.latency}, Loss: f.loss,
+		Every: metav1.Duration{Duration: f.every}, For: metav1.Duration{Duration: f.lasting}}
 }
 
 // Heal implements Fault. It leaves other faults of the traffic in force.
@@ -269,7 +282,8 @@ func (a admin) InForce(ctx context.Context, change loadbalancer.Fault) (bool, er
 	}
 	return slices.ContainsFunc(faults, func(f loadbalancer.Fault) bool {
 		return f.SNI == change.SNI && f.Direction == change.Direction && f.Cut == change.Cut &&
-			f.Latency == change.Latency && f.Loss == change.Loss && (len(f.To) == 0 || slices.Contains(f.To, a.seed))
+			f.Latency == change.Latency && f.Loss == change.Loss && f.Every == change.Every && f.For == change.For &&
+			(len(f.To) == 0 || slices.Contains(f.To, a.seed))
 	}), nil
 }
 

@@ -22,7 +22,8 @@ import (
 //	GET    /faults  the faults in force
 //	POST   /faults  puts one more in force (see Fault), for instance
 //	                {"to": ["seed-b"], "from": ["seed-a"], "sni": "*.ingress.*", "latency": "20ms"} or
-//	                {"to": ["seed-b"], "from": ["machine"], "direction": "downstream", "cut": "freeze"}
+//	                {"to": ["seed-b"], "from": ["machine"], "direction": "downstream", "cut": "freeze"} or
+//	                {"cut": "freeze", "every": "20s", "for": "3s"}
 //	DELETE /faults  lifts all, or with ?cut=freeze, ?latency=20ms or ?loss=10 those that are just that, whatever else
 //	                they are for; with ?to=seed-a only for that seed
 func AdminHandler(log logr.Logger, faults *Faults, fronts ...*Front) http.Handler {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 )
 
 // Cut is a way of interrupting traffic.
@@ -53,6 +54,10 @@ type Fault struct {
 	// Loss is the percentage of packets that are dropped at random, as they arrive at the load balancer, in each
 	// direction that the fault is in force in. The sender sends them again, and what comes meanwhile is out of order.
 	Loss int `json:"loss,omitempty"`
+	// Every makes the fault come back: it is in force for For when it is added, and again each time that Every has
+	// passed since. Zero for both stands for a fault that stays.
+	Every metav1.Duration `json:"every,omitzero"`
+	For   metav1.Duration `json:"for,omitzero"`
 }
 
 // Validate reports whether the fault makes sense.
@@ -78,8 +83,15 @@ func (f Fault) Validate() error {
 	if f.Cut == "" && f.Latency.Duration == 0 && f.Loss == 0 {
 		return errors.New("latency, loss or cut is required")
 	}
+	if f.comesBack() && (f.For.Duration <= 0 || f.For.Duration >= f.Every.Duration) {
+		return fmt.Errorf("for: %s is not between 0s and the time after which the fault comes back, %s",
+			f.For.Duration, f.Every.Duration)
+	}
 	return nil
 }
+
+// comesBack reports whether the fault is in force from time to time.
+func (f Fault) comesBack() bool { return f.Every.Duration != 0 || f.For.Duration != 0 }
 
 // anyName reports whether the fault is for connections whatever they ask for.
 func (f Fault) anyName() bool { return f.SNI == "" || f.SNI == "*" }
@@ -134,19 +146,33 @@ func (e effect) of(direction Direction) disturbance {
 
 // Faults is the set of faults in force.
 type Faults struct {
+	// Clock may be replaced before the first fault is added.
+	Clock clock.Clock
+
 	who   *Who
 	seeds []string
 
 	mu       sync.Mutex
-	list     []Fault
+	list     []*entry
 	changed  chan struct{}
 	watchers map[int]func()
 	next     int
 }
 
+// entry is a fault that has been added and not been lifted.
+type entry struct {
+	Fault
+
+	// rests is true while a fault that comes back is not in force.
+	rests bool
+	// lifted is closed when the fault is lifted.
+	lifted chan struct{}
+}
+
 // NewFaults returns an empty set for the public addresses of the seeds.
 func NewFaults(who *Who, seeds ...string) *Faults {
-	return &Faults{who: who, seeds: seeds, changed: make(chan struct{}), watchers: map[int]func(){}}
+	return &Faults{Clock: clock.RealClock{}, who: who, seeds: seeds, changed: make(chan struct{}),
+		watchers: map[int]func(){}}
 }
 
 // Add puts a fault in force. A fault that no connection can match is refused.
@@ -163,8 +189,28 @@ func (f *Faults) Add(fault Fault) error {
 		}
 	}
 	fault.SNI = strings.ToLower(fault.SNI)
-	f.update(func() { f.list = append(f.list, fault) })
+	added := &entry{Fault: fault, lifted: make(chan struct{})}
+	f.update(func() { f.list = append(f.list, added) })
+	if fault.comesBack() {
+		go f.repeat(added)
+	}
 	return nil
+}
+
+// repeat lets a fault rest and come back until it is lifted.
+func (f *Faults) repeat(e *entry) {
+	for rests := true; ; rests = !rests {
+		pause := e.For.Duration
+		if !rests {
+			pause = e.Every.Duration - e.For.Duration
+		}
+		select {
+		case <-e.lifted:
+			return
+		case <-f.Clock.After(pause):
+		}
+		f.update(func() { e.rests = rests })
+	}
 }
 
 func (f *Faults) checkSeeds(names []string) error {
@@ -197,7 +243,7 @@ func (f *Faults) Lift(selected Selection) error {
 		}
 	}
 	f.update(func() {
-		var left []Fault
+		var left []*entry
 		for _, fault := range f.list {
 			same := fault.Latency.Duration == selected.Latency && fault.Cut == selected.Cut &&
 				fault.Loss == selected.Loss
@@ -206,6 +252,7 @@ func (f *Faults) Lift(selected Selection) error {
 				continue
 			}
 			if selected.To == "" {
+				close(fault.lifted)
 				continue
 			}
 			to := fault.To
@@ -213,20 +260,26 @@ func (f *Faults) Lift(selected Selection) error {
 				to = f.seeds
 			}
 			fault.To = slices.DeleteFunc(slices.Clone(to), func(seed string) bool { return seed == selected.To })
-			if len(fault.To) > 0 {
-				left = append(left, fault)
+			if len(fault.To) == 0 {
+				close(fault.lifted)
+				continue
 			}
+			left = append(left, fault)
 		}
 		f.list = left
 	})
 	return nil
 }
 
-// List returns the faults in force.
+// List returns the faults that have been added and not been lifted, those that rest among them.
 func (f *Faults) List() []Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]Fault{}, f.list...)
+	list := make([]Fault, 0, len(f.list))
+	for _, fault := range f.list {
+		list = append(list, fault.Fault)
+	}
+	return list
 }
 
 // Refresh lets everyone look again, because it has become known who has an address.
@@ -253,7 +306,7 @@ func (f *Faults) of(c connection) (effect, <-chan struct{}) {
 	defer f.mu.Unlock()
 	var sum effect
 	for _, fault := range f.list {
-		if !fault.matches(c) {
+		if fault.rests || !fault.matches(c) {
 			continue
 		}
 		sum.reset = sum.reset || fault.Cut == CutReset
@@ -276,7 +329,8 @@ func (f *Faults) unreachable(seed string) (names []string, all bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, fault := range f.list {
-		if fault.Cut != CutFreeze || !fault.anyName() || len(fault.To) > 0 && !slices.Contains(fault.To, seed) {
+		if fault.rests || fault.Cut != CutFreeze || !fault.anyName() ||
+			len(fault.To) > 0 && !slices.Contains(fault.To, seed) {
 			continue
 		}
 		if len(fault.From) == 0 {

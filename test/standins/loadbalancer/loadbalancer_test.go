@@ -177,6 +177,7 @@ func newFixture() *fixture {
 	f.who.Set("seed-a", neighbour)
 	f.who.Set("seed-b")
 	f.faults = loadbalancer.NewFaults(f.who, "seed-a", "seed-b")
+	f.faults.Clock = f.clock
 	f.front = loadbalancer.NewFront(logr.Discard(), "seed-b", third, f.faults)
 	f.front.Clock = f.clock
 	f.admin = httptest.NewServer(loadbalancer.AdminHandler(logr.Discard(), f.faults, f.front))
@@ -640,6 +641,32 @@ var _ = Describe("faults", func() {
 		Eventually(func() uint32 { return unacknowledged(present) }).Should(BeZero())
 	})
 
+	It("should come back when it is time, until it is lifted", func() {
+		present, waiters := f.echoing(neighbour, relayHost), f.clock.Waiters()
+		f.add(seedToSeed + `"cut": "freeze", "every": "20s", "for": "3s"}`)
+		// It waits for its time again after it has changed.
+		pass := func(time time.Duration) {
+			f.clock.Step(time)
+			Eventually(f.clock.Waiters).Should(Equal(waiters + 1))
+		}
+		pass(0)
+		for range 2 {
+			_, err := present.Write([]byte("x"))
+			Expect(err).NotTo(HaveOccurred())
+			silent(present)
+			pass(3 * time.Second)
+			Expect(read(present)).To(Succeed())
+			within(present)
+			_, answer := f.request(http.MethodGet, "/faults", "")
+			Expect(answer).To(ContainSubstring(`"every": "20s"`), "it has not been lifted")
+			pass(17 * time.Second)
+		}
+		pass(3 * time.Second)
+		f.lift()
+		f.clock.Step(20 * time.Second)
+		within(present)
+	})
+
 	It("should cut off one client, and let the others continue", func() {
 		present, other := f.echoing(neighbour, apiHost), f.echoing(machine, apiHost)
 		f.add(`{"to": ["seed-b"], "from": ["seed-a"], "cut": "freeze"}`)
@@ -783,7 +810,9 @@ var _ = Describe("faults", func() {
 		for _, body := range []string{"", `{}`, `{"sni": "*"}`, `{"sni": "[", "cut": "reset"}`,
 			`{"cut": "other"}`, `{"latency": "-1s"}`, `{"delay": "1s"}`, `{"cut": "freeze", "direction": "up"}`,
 			`{"cut": "reset", "direction": "upstream"}`, `{"cut": "reset", "to": ["seed-c"]}`,
-			`{"cut": "reset", "from": ["nobody"]}`, `{"loss": 100}`, `{"loss": -1}`} {
+			`{"cut": "reset", "from": ["nobody"]}`, `{"loss": 100}`, `{"loss": -1}`,
+			`{"cut": "freeze", "every": "20s"}`, `{"cut": "freeze", "for": "3s"}`,
+			`{"cut": "freeze", "every": "3s", "for": "3s"}`, `{"every": "20s", "for": "3s"}`} {
 			code, _ := f.request(http.MethodPost, "/faults", body)
 			Expect(code).To(Equal(http.StatusBadRequest), body)
 		}
