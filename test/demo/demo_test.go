@@ -311,6 +311,19 @@ var _ = Describe("Report", func() {
 		page, err := os.ReadFile(filepath.Join(folder, "report.html"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(page)).To(ContainSubstring(`<li class="bad">` + line))
+
+		By("but not in a gap that was agreed to")
+		report.Probe.AgreedGap, report.Probe.Details.Series = true, series
+		report.Etcd = map[string]driver.EtcdReport{"main": {Voters: []int{1, 2, 1}, ClusterIDUnchanged: true},
+			"events": {Voters: []int{1, 2, 1}, ClusterIDUnchanged: true}}
+		report.Judge()
+		Expect(report.Details.Problems).NotTo(ContainElement("3 writes failed"))
+		report.Details.Problems = nil
+		Expect(report.String()).NotTo(ContainSubstring(line))
+		Expect(report.Write(folder)).To(Succeed())
+		page, err = os.ReadFile(filepath.Join(folder, "report.html"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(page)).NotTo(ContainSubstring(line))
 	})
 
 	It("should read as a table", func() {

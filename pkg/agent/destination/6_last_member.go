@@ -88,8 +88,8 @@ func (r *retirement) holdsLastMember(ctx context.Context, etcdRole string) hold 
 	return r.clientsWait(ctx, etcdRole)
 }
 
-// clientsWait looks at how long clients wait before the second of the clusters gets its last member. The first one has
-// just got its own, which starts and moves leadership, and before it clients have been looked at (beforeLastMembers).
+// clientsWait looks at how long clients wait before the second of the clusters gets its last member. Before that of the
+// first one they have been looked at already (beforeLastMembers), and its start may have made them wait.
 func (r *retirement) clientsWait(ctx context.Context, etcdRole string) hold {
 	if len(r.asked) == 0 {
 		return hold{}
