@@ -120,7 +120,7 @@ func unavailable(b *strings.Builder) {
 		{"Certificates that expire", "it needs the clock of the row before"},
 		{"etcd at its limit of memory", "Gardener sets none; the kernel would end the process, as `etcd-kill` does"},
 		{"A bucket that is gone, processors that are saturated, a livecpm-controller-manager that is killed, faults " +
-			"that return, and pairs drawn by a seed", "nobody has built them yet"},
+			"other than a cut that come back, and pairs drawn by a seed", "nobody has built them yet"},
 		{"A moment that comes back", "a fault strikes when a reason shows for the first time in its step. " +
 			"`WaitingForEtcdMember` shows for each member that joins, `ReadyForSourceMemberRemoval` while all three " +
 			"of them leave"},
