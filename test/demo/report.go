@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -129,9 +128,9 @@ func (r *Report) String() string {
 		})
 		_ = w.Flush()
 	}
-	if len(r.Details.Problems) > 0 {
+	if lines := r.Details.ProblemLines(); len(lines) > 0 {
 		b.WriteString("\nProblems:\n")
-		for _, line := range slices.Concat(r.Details.Problems, r.Details.WhereFailed()) {
+		for _, line := range lines {
 			fmt.Fprintf(&b, "  - %s\n", line)
 		}
 	}

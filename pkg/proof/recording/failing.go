@@ -41,6 +41,15 @@ func (s *Series) FailedSpans() []FailedSpan {
 	return spans
 }
 
+// ProblemLines are the problems and, below them, when requests failed; none if there is no problem: what fails in a gap
+// that was agreed to is none.
+func (d *Details) ProblemLines() []string {
+	if len(d.Problems) == 0 {
+		return nil
+	}
+	return slices.Concat(d.Problems, d.WhereFailed())
+}
+
 // WhereFailed says when requests failed, and what the migration did when they began to: one line for each time. Nothing
 // if none failed, or if the course of the run is not known.
 func (d *Details) WhereFailed() []string {

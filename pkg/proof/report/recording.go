@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,11 +41,7 @@ func FromRecording(reportJSON, detailsJSON []byte) (Report, error) {
 	out := Report{
 		Shoot: in.Shoot, Source: in.Source, Destination: in.Destination, Result: in.Result,
 		Good:     in.Result == "succeeded",
-		Problems: det.Problems, Seconds: in.DurationSeconds,
-	}
-	if len(det.Problems) > 0 {
-		// What fails in a gap that was agreed to is none.
-		out.Problems = slices.Concat(det.Problems, det.WhereFailed())
+		Problems: det.ProblemLines(), Seconds: in.DurationSeconds,
 	}
 	out.setTimes(in, det)
 	out.Steps = recordedSteps(in, out.Triggered)

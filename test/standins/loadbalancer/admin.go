@@ -19,7 +19,7 @@ import (
 // AdminHandler serves what the load balancers do, and their faults:
 //
 //	GET    /status  the load balancers with their nodes, their open connections, and what faults have done to these
-//	GET    /faults  the faults in force
+//	GET    /faults  the faults in force, and those that rest until they come back
 //	POST   /faults  puts one more in force (see Fault), for instance
 //	                {"to": ["seed-b"], "from": ["seed-a"], "sni": "*.ingress.*", "latency": "20ms"} or
 //	                {"to": ["seed-b"], "from": ["machine"], "direction": "downstream", "cut": "freeze"} or

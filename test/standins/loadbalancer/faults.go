@@ -251,20 +251,18 @@ func (f *Faults) Lift(selected Selection) error {
 				left = append(left, fault)
 				continue
 			}
-			if selected.To == "" {
-				close(fault.lifted)
-				continue
+			if selected.To != "" {
+				to := fault.To
+				if len(to) == 0 {
+					to = f.seeds
+				}
+				fault.To = slices.DeleteFunc(slices.Clone(to), func(seed string) bool { return seed == selected.To })
+				if len(fault.To) > 0 {
+					left = append(left, fault)
+					continue
+				}
 			}
-			to := fault.To
-			if len(to) == 0 {
-				to = f.seeds
-			}
-			fault.To = slices.DeleteFunc(slices.Clone(to), func(seed string) bool { return seed == selected.To })
-			if len(fault.To) == 0 {
-				close(fault.lifted)
-				continue
-			}
-			left = append(left, fault)
+			close(fault.lifted)
 		}
 		f.list = left
 	})
