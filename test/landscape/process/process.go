@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/livecpm/livecpm/test/thread"
 )
 
 // Namespaces are paths of namespace files, for example /run/netns/x or /proc/1/ns/mnt. An empty path means the
@@ -314,20 +316,14 @@ func (s Spec) digest() (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// Do calls f on a thread that has joined the namespaces. The thread is thrown away afterwards; what f starts stays in
-// the namespaces.
+// Do calls f on a thread of its own that has joined the namespaces. What f starts stays in them.
 func (n Namespaces) Do(f func() error) error {
-	result := make(chan error, 1)
-	go func() {
-		// Never unlocked: the thread ends with this goroutine instead of going back to the pool.
-		runtime.LockOSThread()
+	return thread.Run(func() error {
 		if err := n.enter(); err != nil {
-			result <- err
-			return
+			return err
 		}
-		result <- f()
-	}()
-	return <-result
+		return f()
+	})
 }
 
 func (n Namespaces) enter() error {

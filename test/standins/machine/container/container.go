@@ -13,13 +13,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/livecpm/livecpm/test/thread"
 )
 
 // searched are the folders of programs that are named without one.
@@ -65,20 +66,13 @@ func (c *Container) Start() (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to make root folder: %w", err)
 	}
-	started := make(chan error)
 	process := &Process{done: make(chan struct{})}
-	go func() {
-		// The thread is in the namespaces of the container, and ends with this function because it stays locked.
-		runtime.LockOSThread()
-		var err error
-		if process.cmd, err = c.start(root); err != nil {
-			err = fmt.Errorf("failed to start %s: %w", c.Args[0], err)
-		}
-		started <- err
-	}()
-	if err := <-started; err != nil {
+	if err := thread.Run(func() (err error) {
+		process.cmd, err = c.start(root)
+		return err
+	}); err != nil {
 		_ = os.Remove(root)
-		return nil, err
+		return nil, fmt.Errorf("failed to start %s: %w", c.Args[0], err)
 	}
 	go func() {
 		process.err = process.cmd.Wait()

@@ -9,10 +9,11 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"github.com/livecpm/livecpm/test/thread"
 )
 
 // podDevice is how the interface is called inside of a pod.
@@ -23,22 +24,13 @@ type Network struct{ handle netns.NsHandle }
 
 // NewNetwork makes a network in which only the loopback interface is up.
 func NewNetwork() (*Network, error) {
-	type result struct {
-		handle netns.NsHandle
-		err    error
+	n := &Network{}
+	if err := thread.Run(func() (err error) {
+		n.handle, err = netns.New()
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("failed to make a network namespace: %w", err)
 	}
-	made := make(chan result)
-	go func() {
-		// The thread stays in the new namespace, and ends with this function because it stays locked.
-		runtime.LockOSThread()
-		handle, err := netns.New()
-		made <- result{handle, err}
-	}()
-	r := <-made
-	if r.err != nil {
-		return nil, fmt.Errorf("failed to make a network namespace: %w", r.err)
-	}
-	n := &Network{handle: r.handle}
 	inside, err := n.Links()
 	if err != nil {
 		return nil, errors.Join(err, n.Close())
@@ -64,16 +56,12 @@ func (n *Network) Close() error { return n.handle.Close() }
 
 // Do runs what is given in the network, on a thread of its own.
 func (n *Network) Do(do func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
+	return thread.Run(func() error {
 		if err := netns.Set(n.handle); err != nil {
-			done <- fmt.Errorf("failed to enter a network namespace: %w", err)
-			return
+			return fmt.Errorf("failed to enter a network namespace: %w", err)
 		}
-		done <- do()
-	}()
-	return <-done
+		return do()
+	})
 }
 
 // Plug is the end of a pod's interface that is outside of the pod.

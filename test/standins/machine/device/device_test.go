@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/livecpm/livecpm/test/standins/machine/device"
+	"github.com/livecpm/livecpm/test/thread"
 )
 
 // kernel has interfaces with addresses.
@@ -148,13 +148,7 @@ var _ = Describe("A real kernel", func() {
 		if os.Geteuid() != 0 {
 			Skip("only root may make a network namespace")
 		}
-		done := make(chan error, 1)
-		go func() {
-			// The thread is in another namespace for the rest of its life, which ends with the goroutine.
-			runtime.LockOSThread()
-			done <- inNamespace(netip.MustParseAddr("240.1.2.3"))
-		}()
-		Eventually(done).Should(Receive(BeNil()))
+		Expect(thread.Run(func() error { return inNamespace(netip.MustParseAddr("240.1.2.3")) })).To(Succeed())
 	})
 })
 
