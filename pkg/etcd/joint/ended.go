@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -22,6 +23,8 @@ const (
 	refusalTimeout = time.Second
 	// roundedOff is what the API server may have taken off the time at which a pod is due to end: it keeps seconds.
 	roundedOff = time.Second
+	// containerEtcd is the container with etcd in the pod of a member (etcd-druid, internal/common).
+	containerEtcd = "etcd"
 )
 
 // hasEnded reports whether the etcd of a pod that was told to end has ended, although the pod is still there. Then its
@@ -33,11 +36,16 @@ const (
 // for each attempt. That is work for the very machines that are busy already, and with six voters it is time in which
 // one less may fail.
 //
-// Either is enough:
+// Each of these is enough:
 //   - The kubelet reports that all containers have ended.
-//   - The time that the pod was given is over, so that the kubelet kills what is left, and nobody listens any more
-//     where etcd did. A node that is cut off from the API server only does not know that it should end the pod, and
-//     there etcd still listens. This is not enough for the last member of the source, see runningPod.
+//   - Its etcd was ready, and nobody listens any more at the port for its peers. etcd closes that one last, after the
+//     requests of clients have ended and raft has stopped (etcd, server/embed, Etcd.Close). The sidecar runs on until
+//     the kubelet kills it.
+//   - The time that the pod was given is over, so that the kubelet kills what is left, and nobody listens at that port.
+//     Until then the sidecar of an etcd that was not ready may prepare it, and may add the member once more.
+//
+// A node that is cut off from the API server only does not know that it should end the pod, and there etcd still
+// listens. Nobody who listens is not enough for the last member of the source, see runningPod.
 //
 // The pod of a learner, and each one of the destination, has to be gone: they join, and their sidecar may add them once
 // more as long as it runs.
@@ -49,10 +57,19 @@ func (j *Joint) hasEnded(ctx context.Context, victim quorum.Member, pod *corev1.
 	if allTerminated(pod) {
 		return true
 	}
-	if j.Clock.Now().Before(pod.DeletionTimestamp.Add(roundedOff)) || pod.Status.PodIP == "" {
+	if pod.Status.PodIP == "" ||
+		!etcdWasReady(pod) && j.Clock.Now().Before(pod.DeletionTimestamp.Add(roundedOff)) {
 		return false
 	}
-	return j.Refuses(ctx, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(naming.PortClient)))
+	return j.Refuses(ctx, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(naming.PortPeerSource)))
+}
+
+// etcdWasReady reports whether the kubelet has last seen etcd ready. For a pod that was told to end it may not have
+// looked since.
+func etcdWasReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(container corev1.ContainerStatus) bool {
+		return container.Name == containerEtcd && container.Ready
+	})
 }
 
 // runningPod returns the name of a pod of the etcd in the own seed whose kubelet has not reported that all containers

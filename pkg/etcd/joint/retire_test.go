@@ -207,6 +207,11 @@ var _ = Describe("Retire", func() {
 			}
 		}
 		unchanged := func(*corev1.Pod) {}
+		ready := func(pod *corev1.Pod) {
+			for i := range pod.Status.ContainerStatuses {
+				pod.Status.ContainerStatuses[i].Ready = true
+			}
+		}
 		ended := func(names ...string) func(*corev1.Pod) {
 			return func(pod *corev1.Pod) {
 				for i := range pod.Status.ContainerStatuses {
@@ -251,11 +256,17 @@ var _ = Describe("Retire", func() {
 			Expect(asked).To(BeEmpty())
 		})
 
+		It("should not be waited for when an etcd that was ready listens to its peers no longer", func() {
+			stopping(ready)
+			Expect(look()).To(BeTrue())
+			Expect(asked).To(Equal([]string{"10.1.2.3:2380"}))
+		})
+
 		It("should not be waited for when its time is over and nobody listens any more", func() {
 			stopping(unchanged)
 			clock.Step(time.Hour)
 			Expect(look()).To(BeTrue())
-			Expect(asked).To(Equal([]string{"10.1.2.3:2379"}))
+			Expect(asked).To(Equal([]string{"10.1.2.3:2380"}))
 		})
 
 		DescribeTable("should be waited for with the last member, as long as its kubelet has not reported its end",
@@ -302,20 +313,27 @@ var _ = Describe("Retire", func() {
 			Entry("that of another one", "etcd-main-1"),
 		)
 
-		It("should be waited for as long as requests may be under way", func() {
-			stopping(unchanged)
+		It("should be waited for as long as its sidecar may prepare an etcd that was not ready", func() {
+			stopping(func(pod *corev1.Pod) {
+				ready(pod)
+				pod.Status.ContainerStatuses[0].Ready = false
+			})
 			clock.SetTime(clock.Now().Add(-time.Minute))
 			Expect(look()).To(BeFalse())
 			Expect(asked).To(BeEmpty())
 		})
 
-		It("should be waited for as long as somebody listens, or does not answer", func() {
-			stopping(unchanged)
-			clock.Step(10 * time.Second)
-			answer = false
-			Expect(look()).To(BeFalse())
-			Expect(asked).NotTo(BeEmpty())
-		})
+		DescribeTable("should be waited for as long as somebody listens, or does not answer",
+			func(change func(*corev1.Pod)) {
+				answer = false
+				stopping(change)
+				clock.Step(10 * time.Second)
+				Expect(look()).To(BeFalse())
+				Expect(asked).NotTo(BeEmpty())
+			},
+			Entry("and its etcd was ready", ready),
+			Entry("and its etcd was not ready", unchanged),
+		)
 
 		It("should be waited for as long as one container runs", func() {
 			stopping(ended("etcd"))
