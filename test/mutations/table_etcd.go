@@ -178,6 +178,15 @@ var members = []Mutation{
 		Packages: []string{"pkg/etcd/joint"},
 	},
 	{
+		Name:     "two-etcds-with-six-voters",
+		Area:     Members,
+		Harm:     "Both etcds have six voters at the same time, for longer, and a cut between the seeds stops both",
+		File:     "pkg/agent/destination/6_last_member.go",
+		Old:      `if len(seen.Members.On(quorum.Source)) < naming.MembersPerSeed {`,
+		New:      `if len(seen.Members.On(quorum.Source)) <= naming.MembersPerSeed {`,
+		Packages: []string{"pkg/agent/destination"},
+	},
+	{
 		Name:     "retire-before-leadership-has-moved",
 		Area:     Members,
 		Harm:     "The second member of the source leaves while the source still leads",

@@ -166,8 +166,8 @@ var destination = []Mutation{
 		Area:     Destination,
 		Harm:     "The last members of both etcds start at the same time, and leaders lose their leadership",
 		File:     "pkg/agent/destination/6_last_member.go",
-		Old:      `if !r.joined[etcdRole] {`,
-		New:      `if etcdRole == "" {`,
+		Old:      `held.message != "" || !r.joined[first] {`,
+		New:      `held.message != "" {`,
 		Packages: []string{"pkg/agent/destination"},
 	},
 	{

@@ -16,10 +16,12 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// lastMemberOrder is the order in which the last members of the clusters join: one begins when the other's is a voter.
-// A member that starts uses much of the processors of its node, and a leader of the other cluster may run beside it:
-// when both started at the same time, leaders lost their leadership because they got no processor. Events come first,
-// because a shoot can do without them if the first of the two meets a fault.
+// lastMemberOrder is the order in which the last members of the clusters join: one begins when the other's is a voter
+// and the first member of the source has left that cluster. A member that starts uses much of the processors of its
+// node, and a leader of the other cluster may run beside it: when both started at the same time, leaders lost their
+// leadership because they got no processor. And what is looked at before a member joins takes time, in which the other
+// cluster would have six voters. Events come first, because a shoot can do without them if the first of the two meets a
+// fault.
 var lastMemberOrder = []string{v1beta1constants.ETCDRoleEvents, v1beta1constants.ETCDRoleMain}
 
 // hold is why a last member does not join yet; empty if it may.
@@ -38,15 +40,33 @@ type putOff struct {
 // joinLastMember asks etcd-druid for the last member of every cluster whose turn it is. It returns what has to happen
 // before, or nothing.
 func (r *retirement) joinLastMember(ctx context.Context) (hold, error) {
-	for _, etcdRole := range lastMemberOrder {
-		if held, err := r.askForLastMember(ctx, etcdRole); err != nil || held.message != "" {
-			return held, err
-		}
-		if !r.joined[etcdRole] {
-			return hold{}, nil
-		}
+	first, second := lastMemberOrder[0], lastMemberOrder[1]
+	if held, err := r.askForLastMember(ctx, first); err != nil || held.message != "" || !r.joined[first] {
+		return held, err
 	}
-	return hold{}, nil
+	if held := r.sourceIsWhole(ctx, first, second); held.message != "" {
+		return held, nil
+	}
+	return r.askForLastMember(ctx, second)
+}
+
+// sourceIsWhole looks at whether all members of the source are still in the first cluster, which has six voters then.
+// The second one waits for the first of them to leave, unless etcd-druid has been asked for its last member already.
+func (r *retirement) sourceIsWhole(ctx context.Context, first, second string) hold {
+	if r.asked[second] || r.joined[second] {
+		return hold{}
+	}
+	const why = "the last member of %s joins when a member of the source has left %s"
+	seen, err := r.etcds.Observe(ctx, first)
+	if err != nil {
+		return hold{steps.ReasonReadyForSourceMemberRemoval, fmt.Sprintf(why+", which could not be looked at: %s",
+			naming.EtcdName(second), naming.EtcdName(first), err)}
+	}
+	if len(seen.Members.On(quorum.Source)) < naming.MembersPerSeed {
+		return hold{}
+	}
+	return hold{steps.ReasonReadyForSourceMemberRemoval,
+		fmt.Sprintf(why, naming.EtcdName(second), naming.EtcdName(first))}
 }
 
 // askForLastMember asks for the last member of a cluster, unless that has happened already or something holds it.

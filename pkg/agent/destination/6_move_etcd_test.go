@@ -110,6 +110,22 @@ var _ = Describe("Moving the etcds", func() {
 				return nil
 			}
 		}
+		joinLast = func() {
+			GinkgoHelper()
+			id, err := clusters["events"].AddLearner(peerURL("seed-b-etcd-events-2"))
+			Expect(err).NotTo(HaveOccurred())
+			clusters["events"].Start(id, "seed-b-etcd-events-2")
+			clusters["events"].CatchUp(id)
+		}
+		retireFirst = func() {
+			GinkgoHelper()
+			for _, member := range clusters["events"].Members() {
+				if member.Name == "seed-a-etcd-events-2" {
+					clusters["events"].SetUp(member.Name, false)
+					Expect(clusters["events"].Remove(ctx, member.ID)).To(Succeed())
+				}
+			}
+		}
 		replicas = func(name string) int32 {
 			e := &druidcorev1alpha1.Etcd{}
 			Expect(deps.SeedClientSet.Client().Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, e)).
@@ -291,7 +307,7 @@ var _ = Describe("Moving the etcds", func() {
 		})
 
 		It("should not wait for a report on an Etcd whose last member was asked for", func() {
-			setUp(3, 2, 3, 3, nil)
+			setUp(3, 2, 2, 3, nil)
 			settle("etcd-main")
 			scale("etcd-events")
 			Expect(start().Message).NotTo(ContainSubstring("etcd-druid"))
@@ -379,7 +395,7 @@ var _ = Describe("Moving the etcds", func() {
 		})
 
 		It("should keep asking the source to retire its members of the other cluster", func() {
-			setUp(3, 2, 3, 3, outlived)
+			setUp(3, 2, 2, 3, outlived)
 			silent(at(-2 * time.Minute))
 			outcome, err := destination.MoveEtcd(attempt, deps, m)
 			Expect(err).NotTo(HaveOccurred())
@@ -610,12 +626,11 @@ var _ = Describe("Moving the etcds", func() {
 			switch {
 			case reason == steps.ReasonReadyForSourceMemberRemoval && replicas("etcd-main") == 3:
 				end()
+			case reason == steps.ReasonReadyForSourceMemberRemoval:
+				retireFirst()
 			case !joined:
 				joined = true
-				id, err := clusters["events"].AddLearner(peerURL("seed-b-etcd-events-2"))
-				Expect(err).NotTo(HaveOccurred())
-				clusters["events"].Start(id, "seed-b-etcd-events-2")
-				clusters["events"].CatchUp(id)
+				joinLast()
 			}
 			return nil
 		}
@@ -625,13 +640,32 @@ var _ = Describe("Moving the etcds", func() {
 			"ReadyForSourceMemberRemoval", "looked after the source", "ReadyForSourceMemberRemoval"}))
 	})
 
+	It("should let the last members join one after the other also if the source has lost members", func() {
+		setUp(2, 2, 2, 2, outlived)
+		outcome, err := destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonJoiningLastEtcdMember))
+		Expect(replicas("etcd-events")).To(Equal(int32(3)))
+		Expect(replicas("etcd-main")).To(Equal(int32(2)))
+	})
+
 	It("should ask the source as soon as the first of the clusters has all members of the destination", func() {
 		setUp(3, 2, 3, 3, outlived)
 		outcome, err := destination.MoveEtcd(attempt, deps, m)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
 		Expect(reported).To(Equal([]steps.Reason{steps.ReasonReadyForSourceMemberRemoval}))
-		Expect(replicas("etcd-main")).To(Equal(int32(3)), "now it is the turn of etcd-main")
+		Expect(replicas("etcd-main")).To(Equal(int32(2)), "etcd-events has six voters")
+		Expect(outcome.Message).To(ContainSubstring(
+			"the last member of etcd-main joins when a member of the source has left etcd-events"))
+	})
+
+	It("should ask for the last member of the other cluster when the first one has no six voters any more", func() {
+		setUp(3, 2, 2, 3, outlived)
+		outcome, err := destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+		Expect(replicas("etcd-main")).To(Equal(int32(3)))
 	})
 
 	It("should say that a quorum is lost while it waits for the source, and keep the reason that the source acts on",

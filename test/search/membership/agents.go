@@ -215,6 +215,9 @@ func (w *World) enter(ctx context.Context, j *joint.Joint) bool {
 // askForLast asks etcd-druid for the last member of each etcd whose turn it is (6_last_member.go, joinLastMember).
 func (w *World) askForLast(ctx context.Context, j *joint.Joint) error {
 	for _, e := range []etcd{etcdEvents, etcdMain} {
+		if e == etcdMain && !w.requested[e] && !w.joined[e] && w.sourceIsWhole(etcdEvents) {
+			return nil
+		}
 		if !w.requested[e] && w.etcdAt(destination, e).Spec.Replicas < members {
 			down, ask, err := j.SourceDown(ctx, e.role())
 			if err != nil || len(down) > 0 {
@@ -236,6 +239,17 @@ func (w *World) askForLast(ctx context.Context, j *joint.Joint) error {
 		}
 	}
 	return nil
+}
+
+// sourceIsWhole reports whether all members of the source are still in the member list of the etcd.
+func (w *World) sourceIsWhole(e etcd) bool {
+	left := 0
+	for _, m := range w.clusters[e].Members() {
+		if p, ok := placeOf(m.Member); ok && p.side == source {
+			left++
+		}
+	}
+	return left == members
 }
 
 // sourceLeft reports whether members of the source are left, in which case the agent need not ask.
