@@ -173,8 +173,8 @@ var members = []Mutation{
 		Area:     Members,
 		Harm:     "Leadership moves while the kube-apiserver gets no processor, and its clients wait still longer",
 		File:     "pkg/etcd/joint/retire.go",
-		Old:      `if err := j.clientsWait(ctx); err != nil {`,
-		New:      `if err := j.clientsWait(ctx); err != nil && j.Clients == nil {`,
+		Old:      `if err := j.ClientsWait(ctx); err != nil {`,
+		New:      `if err := j.ClientsWait(ctx); err != nil && j.Clients == nil {`,
 		Packages: []string{"pkg/etcd/joint"},
 	},
 	{
@@ -184,6 +184,15 @@ var members = []Mutation{
 		File:     "pkg/agent/destination/6_last_member.go",
 		Old:      `if len(seen.Members.On(quorum.Source)) < naming.MembersPerSeed {`,
 		New:      `if len(seen.Members.On(quorum.Source)) <= naming.MembersPerSeed {`,
+		Packages: []string{"pkg/agent/destination"},
+	},
+	{
+		Name:     "join-while-clients-wait",
+		Area:     Members,
+		Harm:     "The second etcd gets its last member while clients still wait because of that of the first one",
+		File:     "pkg/agent/destination/6_last_member.go",
+		Old:      `return r.clientsWait(ctx, etcdRole)`,
+		New:      `return hold{}`,
 		Packages: []string{"pkg/agent/destination"},
 	},
 	{

@@ -92,7 +92,7 @@ func (r *retirement) askForLastMember(ctx context.Context, etcdRole string) (hol
 
 // holdsLastMember looks at what the last member of a cluster has to wait for, right before it is asked for: for a
 // member of the source that is down, for a sign of life of the source if the cluster gets six voters (sourceSilence),
-// and for a defragmentation.
+// for a defragmentation, and for clients that wait too long.
 func (r *retirement) holdsLastMember(ctx context.Context, etcdRole string) hold {
 	if held := r.memberDown(ctx, etcdRole); held.message != "" {
 		return held
@@ -102,7 +102,24 @@ func (r *retirement) holdsLastMember(ctx context.Context, etcdRole string) hold 
 			fmt.Sprintf("the last member of %s joins after a sign of life of the source: %s",
 				naming.EtcdName(etcdRole), silence)}
 	}
-	return r.defragments(ctx, etcdRole)
+	if held := r.defragments(ctx, etcdRole); held.message != "" {
+		return held
+	}
+	return r.clientsWait(ctx, etcdRole)
+}
+
+// clientsWait looks at how long clients wait before the second of the clusters gets its last member. The first one has
+// just got its own, which starts and moves leadership, and before it clients have been looked at (beforeLastMembers).
+func (r *retirement) clientsWait(ctx context.Context, etcdRole string) hold {
+	if len(r.asked) == 0 {
+		return hold{}
+	}
+	err := r.etcds.ClientsWait(ctx)
+	if err == nil {
+		return hold{}
+	}
+	reason, _ := migration.PutOff(err)
+	return hold{reason, fmt.Sprintf("the last member of %s does not join yet: %s", naming.EtcdName(etcdRole), err)}
 }
 
 // memberDown looks for members of the source that are no healthy voters: etcd would not let the last member of the

@@ -582,6 +582,38 @@ var _ = Describe("Moving the etcds", func() {
 			Expect(asked).To(Equal(2))
 		})
 
+		It("should begin with the last member of the other cluster when they are served soon again", func() {
+			takes(time.Second, 2300*time.Millisecond, 1200*time.Millisecond, time.Second)
+			m.PeerSeen = func(context.Context) (time.Time, error) { return m.Clock.Now(), nil }
+			joined := false
+			m.Report = func(_ context.Context, reason steps.Reason, message string) error {
+				if joined && (len(shown) == 0 || shown[len(shown)-1] != message) {
+					shown = append(shown, message)
+				}
+				if replicas("etcd-main") == 3 {
+					end()
+				}
+				switch {
+				case !joined:
+					joined = true
+					Expect(asked).To(Equal(1))
+					joinLast()
+				case reason == steps.ReasonReadyForSourceMemberRemoval:
+					retireFirst()
+				}
+				return nil
+			}
+			_, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(replicas("etcd-main")).To(Equal(int32(3)))
+			Expect(asked).To(Equal(4))
+			Expect(shown).To(ContainElements(
+				HaveSuffix("; the last member of etcd-main does not join yet: the kube-apiserver of the destination "+
+					"answered in 2.3 s, more than 1 s: the seed is overloaded"),
+				HaveSuffix("; the last member of etcd-main does not join yet: the kube-apiserver of the destination "+
+					"answered in 1.2 s, more than 1 s: the seed is overloaded")))
+		})
+
 		It("should hold for an obstacle that appears meanwhile", func() {
 			takes(2300 * time.Millisecond)
 			m.Obstacle = func(context.Context) (steps.Reason, string) {

@@ -23,8 +23,8 @@ import (
 
 // etcd may answer at once where its clients have to wait: a kube-apiserver that gets no processor is slow by itself,
 // and the next move would make its requests wait still longer. From when DNS has moved, all clients are here. So what
-// they wait for is measured the way that they come, before the last members join and before leadership comes here. Each
-// etcd has five voters then, and nothing is in danger.
+// they wait for is measured the way that they come, before each of the last members joins and before leadership comes
+// here. Each etcd has five voters then, and nothing is in danger.
 
 // clientPatience is how long moves wait in all for a kube-apiserver that is too slow. It has causes that do not pass,
 // such as a webhook in the shoot that takes seconds, and these must not keep a migration from its end.

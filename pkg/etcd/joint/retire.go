@@ -199,15 +199,15 @@ func (j *Joint) TakeLeadership(ctx context.Context, etcdRole string) (string, er
 	if behind, err := j.otherIsBehind(ctx, etcdRole, seen); err != nil || behind != "" {
 		return behind, err
 	}
-	if err := j.clientsWait(ctx); err != nil {
+	if err := j.ClientsWait(ctx); err != nil {
 		return "", fmt.Errorf("leadership of %s does not move: %w", naming.EtcdName(etcdRole), err)
 	}
 	_, err = j.moveLeadershipTo(ctx, etcdRole, seen, quorum.Destination)
 	return "", err
 }
 
-// clientsWait returns an error as long as clients wait too long.
-func (j *Joint) clientsWait(ctx context.Context) error {
+// ClientsWait returns an error as long as clients wait too long, and nil if nobody is to ask (see Config.Clients).
+func (j *Joint) ClientsWait(ctx context.Context) error {
 	if j.Clients == nil {
 		return nil
 	}
