@@ -268,6 +268,12 @@ func (r *retirement) look(ctx context.Context) (sight, error) {
 	if err != nil {
 		return sight{}, err
 	}
+	for _, etcdRole := range naming.EtcdRoles {
+		if !r.joined[etcdRole] {
+			// The source's members are not gone, and the other cluster may have six voters: each question takes time.
+			return r.explain(seen, held), nil
+		}
+	}
 	return r.complete(ctx, seen, held), nil
 }
 
@@ -297,14 +303,20 @@ func (r *retirement) advanceBoth(
 	return seen
 }
 
-// complete adds to a look at both clusters why a member does not join, and whether those of the source are gone.
-func (r *retirement) complete(ctx context.Context, seen sight, held hold) sight {
+// explain adds to a look at both clusters why a member does not join.
+func (r *retirement) explain(seen sight, held hold) sight {
 	seen.held = held
 	for _, message := range []string{held.message, r.present} {
 		if message != "" {
 			seen.waits = append(seen.waits, message)
 		}
 	}
+	return seen
+}
+
+// complete adds to a look at both clusters why a member does not join, and whether those of the source are gone.
+func (r *retirement) complete(ctx context.Context, seen sight, held hold) sight {
+	seen = r.explain(seen, held)
 	left, missing, err := r.etcds.OnlyDestinationLeft(ctx)
 	if err != nil {
 		seen.errs = append(seen.errs, err)

@@ -108,13 +108,14 @@ func replicasAround(leaving quorum.Set) (with, without int32) {
 	return with, without
 }
 
-// leaveGrace is how long the pod of a member that leaves may take to stop.
+// leaveGrace is how long the pod of a member that leaves may take to stop. A kubelet gives no less than two seconds
+// (Kubernetes, pkg/kubelet/kuberuntime, minimumGracePeriodInSeconds).
 //
 // An etcd that is told to stop closes its connections to clients at once and then waits for their requests to end, for
 // 7 s with the usual timings (etcd, server/embed, Etcd.Close). The watches of the kube-apiserver never end. Meanwhile
 // the member is one of the six voters, and that moment must be short. Other requests than watches end within the time
 // given here, and a member that leaves has no data to save.
-const leaveGrace = 3 * time.Second
+const leaveGrace = 2 * time.Second
 
 // endPod makes the pod, which the StatefulSet no longer wants, end soon. It returns the pod as long as it is there and
 // somebody will report it as gone (see stranded), and nil from then on.

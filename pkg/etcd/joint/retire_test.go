@@ -160,13 +160,13 @@ var _ = Describe("Retire", func() {
 			Expect(progress.Done).To(BeFalse())
 		}
 		Expect(s.deletions()).To(
-			HaveEach(And(HaveField("Pod", "etcd-main-2"), HaveField("Grace", int64(3)), HaveField("UID", victim.UID))))
+			HaveEach(And(HaveField("Pod", "etcd-main-2"), HaveField("Grace", int64(2)), HaveField("UID", victim.UID))))
 		Expect(s.deletions()).NotTo(BeEmpty())
 		Expect(s.clusters["main"].Names()).To(ContainElement("seed-a-etcd-main-2"))
 
 		// The API server has taken it over, so there is nothing more to ask for.
 		Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-2"}, victim)).To(Succeed())
-		victim.DeletionGracePeriodSeconds = new(int64(3))
+		victim.DeletionGracePeriodSeconds = new(int64(2))
 		Expect(s.client.Update(ctx, victim)).To(Succeed())
 		asked := len(s.deletions())
 		progress, err := j.RetireNext(ctx, "main", keep)
@@ -176,7 +176,7 @@ var _ = Describe("Retire", func() {
 	})
 
 	Describe("a pod that is still there when its etcd has ended", func() {
-		const grace = 3 * time.Second
+		const grace = 2 * time.Second
 		var (
 			clock  *testclock.FakeClock
 			asked  []string

@@ -146,7 +146,7 @@ var _ = Describe("The restart of an only member", func() {
 		It("should end the pod soon, ask nobody while it is away, and keep the ordinary peer URL", func() {
 			Expect(look()).To(Equal(Progress{Reason: steps.ReasonRollingEtcd,
 				Message: "the only member restarts: pod etcd-main-0 ends"}))
-			Expect(s.deletions()).To(ConsistOf(HaveField("Grace", int64(3))))
+			Expect(s.deletions()).To(ConsistOf(HaveField("Grace", int64(2))))
 			stop()
 			Expect(look().Message).To(Equal("the only member restarts: its pod is being made"))
 			start(after, func(p *corev1.Pod) { p.Status.Conditions = nil })
