@@ -68,8 +68,8 @@ func (j *Joint) Retire(
 // RetireNext takes one look at a cluster and makes the next move towards one without members of the source:
 //
 //  1. the StatefulSet gives up its pod with the highest ordinal;
-//  2. when the pod is gone, its member is removed. Not earlier: a removed member that restarts would wipe its data and
-//     join again;
+//  2. when its etcd has ended (hasEnded), the member is removed. Not earlier: a removed member that restarts would wipe
+//     its data and join again;
 //  3. with the first member gone, the destination's members form a quorum, and the destination moves leadership to one
 //     of them (TakeLeadership). When it has it, the two others go in the same way.
 //
