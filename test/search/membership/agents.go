@@ -176,7 +176,8 @@ func (w *World) moveMembers(j *joint.Joint, e etcd) {
 		w.says(joint.Progress{}, err)
 		return
 	}
-	if w.sourceLeft() {
+	if w.sourceMembers(etcdMain)+w.sourceMembers(etcdEvents) > 0 {
+		// As long as members of the source are left, the agent need not ask.
 		return
 	}
 	if left, _, err := j.OnlyDestinationLeft(ctx); err == nil && left {
@@ -215,7 +216,7 @@ func (w *World) enter(ctx context.Context, j *joint.Joint) bool {
 // askForLast asks etcd-druid for the last member of each etcd whose turn it is (6_last_member.go, joinLastMember).
 func (w *World) askForLast(ctx context.Context, j *joint.Joint) error {
 	for _, e := range []etcd{etcdEvents, etcdMain} {
-		if e == etcdMain && !w.requested[e] && !w.joined[e] && w.sourceIsWhole(etcdEvents) {
+		if e == etcdMain && !w.requested[e] && !w.joined[e] && w.sourceMembers(etcdEvents) == members {
 			return nil
 		}
 		if !w.requested[e] && w.etcdAt(destination, e).Spec.Replicas < members {
@@ -241,27 +242,15 @@ func (w *World) askForLast(ctx context.Context, j *joint.Joint) error {
 	return nil
 }
 
-// sourceIsWhole reports whether all members of the source are still in the member list of the etcd.
-func (w *World) sourceIsWhole(e etcd) bool {
+// sourceMembers returns how many members of the source are in the member list of the etcd.
+func (w *World) sourceMembers(e etcd) int {
 	left := 0
 	for _, m := range w.clusters[e].Members() {
 		if p, ok := placeOf(m.Member); ok && p.side == source {
 			left++
 		}
 	}
-	return left == members
-}
-
-// sourceLeft reports whether members of the source are left, in which case the agent need not ask.
-func (w *World) sourceLeft() bool {
-	for e := range etcd(2) {
-		for _, m := range w.clusters[e].Members() {
-			if p, ok := placeOf(m.Member); ok && p.side == source {
-				return true
-			}
-		}
-	}
-	return false
+	return left
 }
 
 // moveSource is one look of the agent of the source at an etcd (pkg/agent/source/6_retire_members.go).
