@@ -479,6 +479,10 @@ func (l *Landscape) down() error {
 	if err := errors.Join(failures...); err != nil {
 		return err
 	}
+	// A fault that nobody has healed may keep everybody from removing them.
+	if err := gardener.BucketsOf(l.Config).Show(); err != nil {
+		return err
+	}
 	entries, err := os.ReadDir(l.Config.State)
 	if err != nil {
 		return fmt.Errorf("failed to list state folder: %w", err)

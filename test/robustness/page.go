@@ -119,8 +119,8 @@ func unavailable(b *strings.Builder) {
 			"linked statically, and all nodes share the clock of the machine"},
 		{"Certificates that expire", "it needs the clock of the row before"},
 		{"etcd at its limit of memory", "Gardener sets none; the kernel would end the process, as `etcd-kill` does"},
-		{"A bucket that is gone, processors that are saturated, a livecpm-controller-manager that is killed, faults " +
-			"other than a cut that come back, and pairs drawn by a seed", "nobody has built them yet"},
+		{"Faults other than a cut that come back", "nobody has built them yet"},
+		{"Pairs of faults", "a cell has one. `make test-robustness` draws them, and keeps its results apart"},
 		{"A moment that comes back", "a fault strikes when a reason shows for the first time in its step. " +
 			"`WaitingForEtcdMember` shows for each member that joins, `ReadyForSourceMemberRemoval` while all three " +
 			"of them leave"},

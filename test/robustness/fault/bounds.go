@@ -60,6 +60,8 @@ var bounds = map[string]func(f Fault, step steps.Step) Bounds{
 	familyLoss:          func(Fault, steps.Step) Bounds { return outage(recovery) },
 	// Who has to connect again finds no address until the server answers.
 	familyDNSStop: standing,
+	// What other work takes makes writes slow, and fails none.
+	familySaturated: func(Fault, steps.Step) Bounds { return Bounds{Stall: saturatedStall} },
 	// An election more than without latency.
 	familyLatency: func(Fault, steps.Step) Bounds { return outage(recovery) },
 	// All writes are refused.
@@ -67,6 +69,9 @@ var bounds = map[string]func(f Fault, step steps.Step) Bounds{
 		return Bounds{Stall: f.Course().Lasts + recovery, Failed: quotaFailures}
 	},
 }
+
+// saturatedStall is the longest time without an acknowledged write on processors that other work saturates.
+const saturatedStall = 5 * time.Second
 
 func cutOff(f Fault, step steps.Step) Bounds {
 	return outage(min(f.Course().Lasts, cutStalls(step)) + recovery)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +40,7 @@ var _ = Describe("All", func() {
 			"gardenlet-restart", "druid-restart", "quota-full", "version-skew", "etcd-kill", "etcd-stop", "agent-stop",
 			"relay-stop", "apiserver-stop", "gateway-stop", "gateway-kill", "kube-controller-manager-kill",
 			"cut-oneway", "reset", "loss", "garden-etcd-stop", "dns-stop", "istiod-stop", "resource-manager-stop",
-			"cut-again",
+			"cut-again", "livecpm-controller-manager-kill", "bucket-gone", "saturated",
 		}))
 	})
 
@@ -109,6 +110,9 @@ var _ = Describe("All", func() {
 		Entry(nil, "etcd-kill-main-two", "....bibibib....."),
 		Entry(nil, "apiserver-stop-destination", "........bibibibi"),
 		Entry(nil, "kube-controller-manager-kill-source", "bibibibibibib..."),
+		Entry(nil, "livecpm-controller-manager-kill-30s", "bibibibibibibibi"),
+		Entry(nil, "bucket-gone-60s", "bibibibibibibibi"),
+		Entry(nil, "saturated-step-source", "bibibibibibibibi"),
 	)
 
 	DescribeTable("should last", func(name string, expected fault.Course) {
@@ -123,6 +127,10 @@ var _ = Describe("All", func() {
 		Entry(nil, "rtt-50ms", fault.Course{Lasts: 20 * time.Minute, ThroughStep: true}),
 		Entry(nil, "cut-again-3s", fault.Course{Lasts: 20 * time.Minute, ThroughStep: true}),
 		Entry(nil, "garden-stop-60s", fault.Course{Lasts: time.Minute}),
+		Entry(nil, "livecpm-controller-manager-kill-30s", fault.Course{Lasts: 30 * time.Second}),
+		Entry(nil, "bucket-gone-60s", fault.Course{Lasts: time.Minute}),
+		Entry(nil, "saturated-30s-source", fault.Course{Lasts: 30 * time.Second}),
+		Entry(nil, "saturated-step-source", fault.Course{Lasts: 20 * time.Minute, ThroughStep: true}),
 		Entry(nil, "version-skew-source", fault.Course{Lasts: 45 * time.Second, Early: true}),
 	)
 })
@@ -190,6 +198,61 @@ var _ = Describe("Faults", func() {
 			"destination gardener-resource-manager-0 gardener-resource-manager",
 			"destination gardener-resource-manager-1 gardener-resource-manager"),
 	)
+
+	It("should kill livecpm-controller-manager, and start it again", func(ctx SpecContext) {
+		const manager = "livecpm-controller-manager"
+		f, _ := fault.Get(manager + "-kill-30s")
+		targets.Signal = func(pid int, signal unix.Signal) error {
+			Expect(pid).To(Equal(75))
+			Expect(signal).To(Equal(unix.SIGKILL))
+			delete(targets.pids, manager)
+			return nil
+		}
+		Expect(f.Inject(ctx, &targets.Targets)).To(Succeed())
+		Expect(targets.TakeProofs()).To(ConsistOf(ContainSubstring("have ended")))
+		Expect(f.(fault.Fleeting).InForce(ctx, &targets.Targets)).To(BeTrue())
+		Expect(f.Inject(ctx, &targets.Targets)).To(MatchError(ContainSubstring("does not run")))
+		Expect(heal(ctx, f.Name())).To(Succeed(), "another fault of the name")
+		Expect(targets.pids).To(HaveKeyWithValue(manager, 76))
+		Expect(f.(fault.Fleeting).InForce(ctx, &targets.Targets)).To(BeFalse())
+		targets.Start = func(context.Context, string) error { return errors.New("it runs") }
+		Expect(heal(ctx, f.Name())).To(Succeed(), "nothing to heal")
+	})
+
+	It("should take the buckets away, and put them back", func(ctx SpecContext) {
+		f, _ := fault.Get("bucket-gone-60s")
+		Expect(f.Inject(ctx, &targets.Targets)).To(Succeed())
+		Expect(targets.gone).To(BeTrue())
+		Expect(targets.TakeProofs()).To(HaveLen(1))
+		Expect(f.(fault.Fleeting).InForce(ctx, &targets.Targets)).To(BeTrue())
+		Expect(heal(ctx, f.Name())).To(Succeed())
+		Expect(targets.gone).To(BeFalse())
+		Expect(f.(fault.Fleeting).InForce(ctx, &targets.Targets)).To(BeFalse())
+	})
+
+	DescribeTable("should saturate the processors of a seed", func(ctx SpecContext, name, seed string) {
+		f, _ := fault.Get(name)
+		loops := 10 * goruntime.NumCPU()
+		Expect(f.Inject(ctx, &targets.Targets)).To(Succeed())
+		Expect(targets.loops).To(Equal(map[string]int{seed: loops}))
+		Expect(targets.TakeProofs()).
+			To(ConsistOf(ContainSubstring("%d endless loops in %s have taken 1s", loops, seed)))
+		Expect(f.(fault.Witnessed).Witness(ctx, &targets.Targets)).To(Succeed())
+		Expect(targets.TakeProofs()).To(ConsistOf("they have taken 1s in all"))
+		Expect(f.(fault.Fleeting).InForce(ctx, &targets.Targets)).To(BeTrue())
+		targets.loops[seed]--
+		Expect(f.(fault.Fleeting).InForce(ctx, &targets.Targets)).To(BeFalse(), "one has ended")
+		Expect(heal(ctx, name)).To(Succeed())
+		Expect(targets.loops).To(BeEmpty())
+	},
+		Entry(nil, "saturated-30s-source", "seed-a"),
+		Entry(nil, "saturated-step-destination", "seed-b"),
+	)
+
+	It("should not take loops that get no processor for a saturated seed", func(ctx SpecContext) {
+		targets.idle = true
+		Expect(inject(ctx, "saturated-30s-source")).To(MatchError(ContainSubstring("the loops take processors")))
+	})
 
 	It("should not take a container that a probe has ended for one that stands still", func(ctx SpecContext) {
 		f, _ := fault.Get("agent-stop-source")

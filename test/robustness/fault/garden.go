@@ -16,6 +16,9 @@ const (
 	familyGardenStop     = "garden-stop"
 	familyGardenEtcdStop = "garden-etcd-stop"
 	familyDNSStop        = "dns-stop"
+	familyLivecpmKill    = livecpmManager + "-kill"
+
+	livecpmManager = "livecpm-controller-manager"
 )
 
 // gardenServers are the landscape's daemons that serve the garden's API: gardener's own, and the kube-apiserver in
@@ -77,4 +80,50 @@ func (f *daemonStop) Heal(_ context.Context, targets *Targets) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// daemonKill kills a daemon of the landscape, which stays away for a while. It ends without a word: leases and locks
+// stay as they are.
+type daemonKill struct {
+	fault
+
+	daemon string
+}
+
+// livecpmKills leave the gate of the migration and the drain of the seed without livecpm-controller-manager.
+func livecpmKills() []Fault {
+	return []Fault{&daemonKill{
+		fault{name: familyLivecpmKill + "-30s", family: familyLivecpmKill, span: whole,
+			course: Course{Lasts: 30 * time.Second}}, livecpmManager,
+	}}
+}
+
+// Inject implements Fault.
+func (f *daemonKill) Inject(ctx context.Context, targets *Targets) error {
+	pid := targets.Processes.PID(f.daemon)
+	if pid == 0 {
+		return fmt.Errorf("daemon %s of the landscape does not run", f.daemon)
+	}
+	targets.Log("killing %s (process %d)", f.daemon, pid)
+	if err := targets.Signal(pid, unix.SIGKILL); err != nil {
+		return fmt.Errorf("failed to kill %s (process %d): %w", f.daemon, pid, err)
+	}
+	return targets.proveEnded(ctx, []int{pid}, f.daemon)
+}
+
+// InForce implements Fleeting: nobody has started the daemon again.
+func (f *daemonKill) InForce(_ context.Context, targets *Targets) (bool, error) {
+	return targets.Processes.PID(f.daemon) == 0, nil
+}
+
+// Heal implements Fault.
+func (f *daemonKill) Heal(ctx context.Context, targets *Targets) error {
+	if targets.Processes.PID(f.daemon) != 0 {
+		return nil
+	}
+	targets.Log("starting %s", f.daemon)
+	if err := targets.Start(ctx, f.daemon); err != nil {
+		return fmt.Errorf("failed to start %s again: %w", f.daemon, err)
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -16,6 +17,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/landscape/garden"
 	"github.com/livecpm/livecpm/test/landscape/process"
 )
 
@@ -26,20 +28,34 @@ const seedTimeout = 20 * time.Second
 func NewTargets(landscape *config.Config, log func(format string, args ...any)) *Targets {
 	return &Targets{
 		Processes:    process.NewManager(landscape.State),
+		Start:        starterOf(landscape),
 		Proc:         "/proc",
 		Signal:       unix.Kill,
 		LoadBalancer: func(seed Seed) LoadBalancer { return LoadBalancerOf(landscape, seed.Name) },
+		Buckets:      garden.BucketsOf(landscape),
+		Burden:       burdenOf(landscape),
 		Log:          log,
 	}
 }
 
+// starterOf starts daemons as the landscape does, by the program that it has built.
+func starterOf(landscape *config.Config) func(ctx context.Context, daemon string) error {
+	return func(ctx context.Context, daemon string) error {
+		if daemon != livecpmManager {
+			return fmt.Errorf("nobody knows how to start daemon %s", daemon)
+		}
+		return garden.StartLivecpm(ctx, landscape, process.NewManager(landscape.State),
+			filepath.Join(landscape.Bin(), daemon))
+	}
+}
+
 // Enter makes the shoot the one that faults hit. It must be at rest on one seed, its source.
-func (t *Targets) Enter(landscape *config.Config, garden client.Client, shoot *gardencorev1beta1.Shoot) error {
+func (t *Targets) Enter(landscape *config.Config, gardenClient client.Client, shoot *gardencorev1beta1.Shoot) error {
 	source, err := driver.AtRest(shoot)
 	if err != nil {
 		return err
 	}
-	t.Garden = garden
+	t.Garden = gardenClient
 	t.Namespace = shoot.Status.TechnicalID
 	t.Etcd = ConnectEtcd(landscape, t.Namespace)
 	t.Power = powerOf(landscape, t.Log)

@@ -25,6 +25,8 @@ type Targets struct {
 	Namespace string
 	// Processes finds the landscape's daemons.
 	Processes Processes
+	// Start starts a daemon of the landscape again that has ended.
+	Start func(ctx context.Context, daemon string) error
 	// Proc is the folder of the process file system.
 	Proc string
 	// Signal sends a signal to a process of the machine.
@@ -33,6 +35,10 @@ type Targets struct {
 	Etcd func(ctx context.Context, seed Seed, pod string) (Member, error)
 	// LoadBalancer speaks to the faults of the load balancer in front of a seed.
 	LoadBalancer func(seed Seed) LoadBalancer
+	// Buckets are where both seeds have their backups.
+	Buckets Buckets
+	// Burden takes processors from a seed.
+	Burden func(seed Seed) Burden
 	// Power switches the nodes of a seed.
 	Power func(seed Seed) Power
 	// Log tells what is done.

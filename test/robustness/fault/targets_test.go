@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	. "github.com/onsi/ginkgo/v2"
@@ -54,6 +55,32 @@ type fakes struct {
 	deaf bool
 	// lastPID is the id of the process that was made last.
 	lastPID int
+	// gone says that the buckets are hidden, loops how many endless ones there are in each seed.
+	gone  bool
+	loops map[string]int
+	// idle makes endless loops take nothing.
+	idle bool
+}
+
+type bucketsOf struct{ fakes *fakes }
+
+func (b bucketsOf) Hide() error           { b.fakes.gone = true; return nil }
+func (b bucketsOf) Hidden() (bool, error) { return b.fakes.gone, nil }
+func (b bucketsOf) Show() error           { b.fakes.gone = false; return nil }
+
+type burdenOf struct {
+	fakes *fakes
+	seed  string
+}
+
+func (b burdenOf) Begin(loops int) error { b.fakes.loops[b.seed] = loops; return nil }
+func (b burdenOf) End() error            { delete(b.fakes.loops, b.seed); return nil }
+
+func (b burdenOf) Running() (int, time.Duration, error) {
+	if b.fakes.idle {
+		return b.fakes.loops[b.seed], 0, nil
+	}
+	return b.fakes.loops[b.seed], time.Second, nil
 }
 
 // etcd is a cluster whose members are its pods.
@@ -199,7 +226,8 @@ func newFakes() *fakes {
 	targets := &fakes{
 		seeds: map[steps.Role]*fake.Clientset{},
 		pids: map[string]int{"gardener-apiserver": 71, "garden-kube-apiserver": 72, "garden-etcd": 73,
-			"garden-dns": 74},
+			"garden-dns": 74, "livecpm-controller-manager": 75},
+		loops:      map[string]int{},
 		containers: map[string]string{},
 		etcd:       &etcd{leader: "etcd-main-1"},
 		traffic:    map[string][]string{},
@@ -219,7 +247,13 @@ func newFakes() *fakes {
 			return member{targets.etcd, pod}, nil
 		},
 		LoadBalancer: func(seed fault.Seed) fault.LoadBalancer { return loadBalancerOf{targets, seed.Name} },
-		Log:          func(string, ...any) {},
+		Start: func(_ context.Context, daemon string) error {
+			targets.pids[daemon] = 76
+			return nil
+		},
+		Buckets: bucketsOf{targets},
+		Burden:  func(seed fault.Seed) fault.Burden { return burdenOf{targets, seed.Name} },
+		Log:     func(string, ...any) {},
 	}
 
 	for i, role := range []steps.Role{steps.Source, steps.Destination} {
