@@ -169,16 +169,20 @@ bench-page: ## Write docs/benchmarks.md of the figures in docs/benchmarks/data
 # for them.
 # Without LABELS the run has an hour; labels that are named have limits of their own, and show their progress.
 .PHONY: test-e2e
-test-e2e: setup-$(if $(findstring recovery,$(LABELS)),recovery,landscape) ## End-to-end specs on the landscape (needs root): LABELS='migration || bench', or abort, cli, conformance, drain, faults, nodes (with NODES=3), planted, policies, recovery; FOCUS= chooses by name (MOMENTS=, FAULT=, STEP=, MOMENT=, MIGRATIONS=, FORCE_SHRINK=, LOAD=heavy: docs/development/testing.md)
+test-e2e: setup-$(if $(findstring recovery,$(LABELS)),recovery,landscape) ## End-to-end specs on the landscape (needs root): LABELS='migration || bench', or abort, cli, conformance, drain, drawn, faults, nodes (with NODES=3), planted, policies, recovery; FOCUS= chooses by name (MOMENTS=, FAULT=, STEP=, MOMENT=, MIGRATIONS=, FORCE_SHRINK=, LOAD=heavy: docs/development/testing.md)
 	$(if $(findstring recovery,$(LABELS)),hack/build-tools.sh kubectl etcdctl)
 	$(if $(findstring conformance,$(LABELS)),hack/build-tools.sh kubernetes-e2e kubectl)
-	LIVECPM_LABELS='$(or $(LABELS),migration || bench)' MOMENTS='$(MOMENTS)' FAULT='$(FAULT)' STEP='$(STEP)' MOMENT='$(MOMENT)' MIGRATIONS='$(MIGRATIONS)' FORCE_SHRINK='$(FORCE_SHRINK)' \
+	LIVECPM_LABELS='$(or $(LABELS),migration || bench)' MOMENTS='$(MOMENTS)' FAULT='$(FAULT)' STEP='$(STEP)' MOMENT='$(MOMENT)' MIGRATIONS='$(MIGRATIONS)' FORCE_SHRINK='$(FORCE_SHRINK)' SEED='$(SEED)' HOURS='$(HOURS)' CELLS='$(CELLS)' \
 		KUBEBUILDER_ASSETS="$$($(if $(findstring bench,$(or $(LABELS),bench)),hack/envtest-assets.sh,true))" \
 		$(GO) test -vet=off -count=1 -v -timeout $(if $(LABELS),0,65m) ./test/suites $(if $(LABELS)$(FOCUS),-ginkgo.v) $(if $(FOCUS),-ginkgo.focus '$(FOCUS)')
 
 .PHONY: test-conformance
 test-conformance: ## Kubernetes' own conformance specs run against the shoot, round after round, while its control plane moves (needs root; builds the specs once)
 	$(MAKE) --no-print-directory test-e2e LABELS=conformance
+
+.PHONY: test-robustness
+test-robustness: ## Migrations with faults, and pairs of them, that are drawn by SEED=(a number) for HOURS=1; one that fails is repeated with fewer faults; CELLS= repeats one (needs root)
+	$(MAKE) --no-print-directory test-e2e LABELS=drawn
 
 .PHONY: fault-matrix
 fault-matrix: ## Take the results of make test-e2e LABELS=faults over into docs/development/fault-matrix, and find out which results are stale

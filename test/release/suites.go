@@ -47,6 +47,8 @@ func Suites() []Suite {
 			Commands: [][]string{{"test-conformance"}}, Label: "conformance"},
 		{Name: "faults", Title: "three migrations with cells of the fault matrix that are stale or were not run",
 			Commands: e2e("faults", "MIGRATIONS=3"), Label: "faults"},
+		{Name: "drawn", Title: "faults and pairs of faults drawn at random, for an hour",
+			Commands: [][]string{{"test-robustness", "HOURS=1"}}, Label: "drawn"},
 		{Name: "force-shrink", Title: "a migration with faults that moves the etcds before the kube-apiserver",
 			Commands: e2e("faults", "FORCE_SHRINK=true", "MIGRATIONS=1"), Label: "faults"},
 		{Name: "workers", Title: "a shoot with workers, there and back", Commands: apart("demo", "SHOOT=workers")},

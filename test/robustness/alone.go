@@ -33,10 +33,11 @@ const (
 	looks = 3
 )
 
-// Check returns an error unless each of the cells can have a window of its own in one migration.
+// Check returns an error unless each of the cells can have a window of its own in one migration. Those of one moment
+// strike together, and share theirs.
 func (a Alone) Check(cells []Cell) error {
 	for i, cell := range cells {
-		if i > 0 && cells[i-1].Step == cell.Step {
+		if i > 0 && cells[i-1].Step == cell.Step && cells[i-1].Moment != cell.Moment {
 			return fmt.Errorf("%s and %s cannot be in one migration: a step has one window", cells[i-1], cell)
 		}
 	}
@@ -133,7 +134,8 @@ func (d *director) momentPassed(ctx context.Context, s *strike) (why string, lat
 }
 
 // judgeAlone adds what makes a cell with a window of its own fail, or prove nothing.
-func (r *Result) judgeAlone(result *CellResult, s *strike, alone Alone) {
+// What strikes together may cost as much as all of it one after the other.
+func (r *Result) judgeAlone(result *CellResult, s *strike, strikes []*strike, alone Alone) {
 	w := result.Window
 	for _, side := range []struct {
 		name string
@@ -145,7 +147,14 @@ func (r *Result) judgeAlone(result *CellResult, s *strike, alone Alone) {
 		}
 	}
 	step, _ := steps.Get(s.cell.Step)
-	for _, problem := range w.exceeded(fault.BoundsOf(s.fault, step)) {
+	bounds := fault.BoundsOf(s.fault, step)
+	for _, other := range strikes {
+		if other != s && other.cell.Step == s.cell.Step {
+			more := fault.BoundsOf(other.fault, step)
+			bounds.Stall, bounds.Failed = bounds.Stall+more.Stall, bounds.Failed+more.Failed
+		}
+	}
+	for _, problem := range w.exceeded(bounds) {
 		result.Outcome, result.Problems = Broken, append(result.Problems, problem)
 	}
 }

@@ -170,7 +170,7 @@ func (r *Result) judgeStrike(result *CellResult, s *strike, strikes []*strike, e
 			result.miss("nobody has seen that the fault struck")
 		}
 		if r.Alone != nil {
-			r.judgeAlone(result, s, *r.Alone)
+			r.judgeAlone(result, s, strikes, *r.Alone)
 		}
 	}
 }

@@ -25,6 +25,7 @@ const (
 	labelAbort       = "abort"
 	labelCLI         = "cli"
 	labelFaults      = "faults"
+	labelDrawn       = "drawn"
 	labelRecovery    = "recovery"
 	labelDrain       = "drain"
 	labelNodes       = "nodes"
@@ -43,6 +44,7 @@ var limits = []struct {
 	{[]string{labelAbort}, 24 * time.Hour},
 	{[]string{labelCLI}, 150 * time.Minute},
 	{[]string{labelFaults}, 168 * time.Hour},
+	{[]string{labelDrawn}, 172 * time.Hour},
 	{[]string{labelRecovery}, 8 * time.Hour},
 	{[]string{labelDrain}, 6 * time.Hour},
 	{[]string{labelNodes}, 5 * time.Hour},

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package suites_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/utils/clock"
+
+	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/landscape/shoot"
+	"github.com/livecpm/livecpm/test/robustness"
+)
+
+// Migrations with faults that are drawn, for hours. The first one that fails is made again with fewer faults.
+var _ = Describe("Drawn faults", Label(labelDrawn), Ordered, func() {
+	if !chosen(labelDrawn) {
+		return
+	}
+	search, err := robustness.SearchOf(os.Getenv, uint64(time.Now().UnixNano())) // #nosec G115 -- any number will do.
+	if err != nil {
+		It("should know what it is asked for", func() { Expect(err).NotTo(HaveOccurred()) })
+		return
+	}
+	var cfg *config.Config
+
+	BeforeAll(func(ctx SpecContext) {
+		cfg = landscapeOf()
+		bringUp(ctx, cfg)
+	}, NodeTimeout(upTimeout))
+
+	// Also printed where only failures are.
+	say := func(format string, args ...any) {
+		fmt.Printf("%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+	}
+
+	It("should be survived by every migration", func(ctx SpecContext) {
+		made, err := search.Run(clock.RealClock{}, say, func(cells []robustness.Cell) (bool, error) {
+			result, err := robustness.Run(ctx, robustness.Options{
+				Landscape: cfg,
+				Namespace: shoot.Namespace,
+				Shoot:     shootName,
+				Cells:     cells,
+				Alone:     &robustness.DefaultAlone,
+				// Other migrations than those of the matrix: faults may share a window.
+				Artifacts: filepath.Join(cfg.Repo, "_artifacts", "robustness-drawn"),
+				Out:       GinkgoWriter,
+				Cleanup: func(heal func(context.Context) error) {
+					DeferCleanup(heal, NodeTimeout(faultsHealTimeout))
+				},
+			})
+			if err != nil {
+				return false, err
+			}
+			GinkgoWriter.Println(result.Report)
+			for _, cell := range result.Cells {
+				say("%s: %s %s", cell.Cell, cell.Outcome, cell.Problems)
+			}
+			// A moment that did not come, or was too short for its fault, is nothing that has failed.
+			return slices.ContainsFunc(result.Cells, func(c robustness.CellResult) bool {
+				return c.Outcome == robustness.Broken
+			}), nil
+		})
+		say("%d migrations with faults of %s=%d have not failed", made, robustness.EnvSeed, search.Seed)
+		Expect(err).NotTo(HaveOccurred())
+	}, NodeTimeout(search.Lasts+robustness.DrawnTimeout))
+})
