@@ -174,7 +174,9 @@ var _ = Describe("Flows of a migration in a seed", func() {
 		{"agent", "etcd-main-0", 2379}, {"agent", "etcd-events-0", 2379}, {"agent", "etcd-main-0", 8080},
 		{"agent", "etcd-events-0", 8080}, {"agent", "relay", 22379},
 		{"agent", "public gateway", 443}, {"agent", "private gateway", 53},
-		{"gardenlet", "etcd-main-0", 8080}, {"prometheus", "relay", 8080},
+		{"gardenlet", "etcd-main-0", 8080}, {"prometheus", "relay", 8082},
+		// A sidecar that is led there by the name of another one has to be refused, not dropped.
+		{"etcd-main-0", "relay", 8080},
 	}
 	never := []flow{
 		{"stranger", "etcd-main-0", 2379}, {"stranger", "etcd-main-0", 2381}, {"stranger", "relay", 22379},
@@ -183,8 +185,9 @@ var _ = Describe("Flows of a migration in a seed", func() {
 		{"relay", "pod of another", 2379}, {"relay", "agent", 8080}, {"relay", "etcd-main-0", 8080},
 		{"kube-apiserver", "relay", 2380}, {"kube-apiserver", "etcd-main-0", 2381},
 		{"gardenlet", "relay", 22379}, {"gardenlet", "etcd-main-0", 2379},
-		{"agent", "etcd-main-0", 2381}, {"agent", "relay", 8443}, {"agent", "relay", 8080},
-		{"stranger", "relay", 8080}, {"etcd-main-0", "relay", 8080}, {"prometheus", "relay", 22379},
+		{"agent", "etcd-main-0", 2381}, {"agent", "relay", 8443}, {"agent", "relay", 8082},
+		{"stranger", "relay", 8080}, {"stranger", "relay", 8082}, {"etcd-main-0", "relay", 8082},
+		{"kube-apiserver", "relay", 8080}, {"prometheus", "relay", 22379},
 		{"prometheus", "relay", 8443}, {"prometheus", "relay", 2381},
 	}
 

@@ -350,7 +350,9 @@ var _ = Describe("Exposure", func() {
 					}
 				}
 			}
-			Expect(from).To(ConsistOf("app=etcd-statefulset", "app=kubernetes,role=apiserver", "app="+Name))
+			// Etcd comes to a port at which nobody listens, too.
+			Expect(from).To(ConsistOf("app=etcd-statefulset", "app=etcd-statefulset", "app=kubernetes,role=apiserver",
+				"app="+Name))
 
 			// What Gardener's own policies add: for the way between the seeds the gateway in, and the other seed's
 			// gateway out; and the shoot's Prometheus in.
@@ -363,7 +365,7 @@ var _ = Describe("Exposure", func() {
 			headless := &corev1.Service{ObjectMeta: meta(Name + "-pods")}
 			get(headless)
 			const toMetrics = "networking.resources.gardener.cloud/from-all-scrape-targets-allowed-ports"
-			Expect(headless.Annotations).To(Equal(map[string]string{toMetrics: `[{"protocol":"TCP","port":8080}]`}))
+			Expect(headless.Annotations).To(Equal(map[string]string{toMetrics: `[{"protocol":"TCP","port":8082}]`}))
 			statefulSet := &appsv1.StatefulSet{ObjectMeta: meta(Name)}
 			get(statefulSet)
 			Expect(statefulSet.Spec.Template.Labels).To(Equal(map[string]string{
@@ -388,9 +390,15 @@ var _ = Describe("Exposure", func() {
 			Expect(etcdPolicy.Spec.PodSelector.MatchLabels).To(Equal(map[string]string{"app": "etcd-statefulset"}))
 			Expect(ports(etcdPolicy.Spec.Ingress[0].Ports)).To(ConsistOf(2379, 2380, 2381))
 			Expect(ports(etcdPolicy.Spec.Egress[0].Ports)).To(ConsistOf(2379, 2380, 2381, 22379))
+			Expect(ports(etcdPolicy.Spec.Egress[1].Ports)).To(ConsistOf(8080))
 			relayPolicy := &networkingv1.NetworkPolicy{ObjectMeta: meta(Name)}
 			get(relayPolicy)
 			Expect(ports(relayPolicy.Spec.Ingress[0].Ports)).To(ConsistOf(2379, 2380, 2381, 22379))
+			Expect(ports(relayPolicy.Spec.Ingress[1].Ports)).To(ConsistOf(8080))
+			relays := &appsv1.StatefulSet{ObjectMeta: meta(Name)}
+			get(relays)
+			Expect(relays.Spec.Template.Spec.Containers).To(HaveEach(HaveField("Ports",
+				Not(ContainElement(HaveField("ContainerPort", int32(8080)))))), "a relay must not listen there")
 			dialersPolicy := &networkingv1.NetworkPolicy{ObjectMeta: meta(Name + "-dialers")}
 			get(dialersPolicy)
 			Expect(dialersPolicy.Spec.PodSelector.MatchLabels).

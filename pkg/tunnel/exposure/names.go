@@ -23,7 +23,7 @@ const (
 	// PortRelayGateway is where the relay accepts what the ingress gateway hands over from the other seed.
 	PortRelayGateway = 8443
 	portRelayHealth  = 8081
-	portRelayMetrics = 8080
+	portRelayMetrics = 8082
 	portGateway      = 443
 
 	// sliceManager is this component's value of the label by which every controller of EndpointSlices leaves those of

@@ -9,6 +9,7 @@ import (
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	resourcesv1alpha1 "github.com/gardener/gardener/pkg/apis/resources/v1alpha1"
 	"github.com/gardener/gardener/pkg/component/etcd/etcd"
+	etcdconstants "github.com/gardener/gardener/pkg/component/etcd/etcd/constants"
 	"github.com/gardener/gardener/pkg/utils"
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 	"github.com/gardener/gardener/pkg/utils/istio"
@@ -194,6 +195,14 @@ func etcdPorts() []networkingv1.NetworkPolicyPort {
 	return policyPorts(naming.PortClient, naming.PortPeerSource, naming.PortPeerDestination)
 }
 
+// refusedPorts are ports that no relay listens on, and that members may come to nevertheless: a sidecar that passes a
+// request on to that of the leader has only the member's name, which leads to the relay as well. Where a relay refuses
+// the connection, the next address is taken at once. A connection that a policy drops is waited for until the kernel
+// gives it up, which takes more than two minutes, because those who dial set no time.
+func refusedPorts() []networkingv1.NetworkPolicyPort {
+	return policyPorts(etcdconstants.PortBackupRestore)
+}
+
 func policyPorts(ports ...int32) []networkingv1.NetworkPolicyPort {
 	out := make([]networkingv1.NetworkPolicyPort, 0, len(ports))
 	for _, port := range ports {
@@ -229,6 +238,7 @@ func (e *exposure) mutateRelayPolicy(policy *networkingv1.NetworkPolicy) {
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		Ingress: []networkingv1.NetworkPolicyIngressRule{
 			{From: peers, Ports: append(etcdPorts(), policyPorts(naming.PortRelayClient)...)},
+			{From: []networkingv1.NetworkPolicyPeer{{PodSelector: new(etcdSelector())}}, Ports: refusedPorts()},
 		},
 		Egress: []networkingv1.NetworkPolicyEgressRule{{
 			// Traffic to a service is judged by its endpoints, and after the retirement of the source's members the
@@ -262,6 +272,7 @@ func (e *exposure) mutateEtcdPolicy(policy *networkingv1.NetworkPolicy) {
 		Ingress:     []networkingv1.NetworkPolicyIngressRule{{From: peers, Ports: etcdPorts()}},
 		Egress: []networkingv1.NetworkPolicyEgressRule{
 			{To: peers, Ports: append(etcdPorts(), policyPorts(naming.PortRelayClient)...)},
+			{To: []networkingv1.NetworkPolicyPeer{relayPeer()}, Ports: refusedPorts()},
 		},
 	}
 }

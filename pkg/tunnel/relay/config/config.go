@@ -17,7 +17,7 @@ import (
 // Defaults of what a file leaves out.
 const (
 	DefaultHealthPort       int32 = 8081
-	DefaultMetricsPort      int32 = 8080
+	DefaultMetricsPort      int32 = 8082
 	DefaultMaxConnections   int32 = 512
 	DefaultMaxHandshakes    int32 = 512
 	DefaultHandshakeTimeout       = 10 * time.Second
