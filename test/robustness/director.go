@@ -35,6 +35,8 @@ type strike struct {
 	missed bool
 	// short is true if the fault was over before it was healed.
 	short bool
+	// healing is true once its healing has been tried.
+	healing bool
 	// err is why the fault could not be injected.
 	err error
 	// at is what the step's condition said when the fault struck.
@@ -150,7 +152,8 @@ func (d *director) heal(ctx context.Context) {
 func (d *director) healOne(ctx context.Context, s *strike) {
 	ctx, cancel := context.WithTimeout(ctx, faultTimeout)
 	defer cancel()
-	if fleeting, ok := s.fault.(fault.Fleeting); ok {
+	// A healing that has failed may have ended the fault nevertheless.
+	if fleeting, ok := s.fault.(fault.Fleeting); ok && !s.healing {
 		inForce, err := fleeting.InForce(ctx, d.targets)
 		if err != nil {
 			d.log("failed to find out whether %s is in force: %v", s.cell, err)
@@ -162,6 +165,7 @@ func (d *director) healOne(ctx context.Context, s *strike) {
 		}
 	}
 	d.witness(ctx, s)
+	s.healing = true
 	if err := s.fault.Heal(ctx, d.targets); err != nil {
 		d.log("failed to heal %s: %v", s.cell, err)
 		return

@@ -119,6 +119,8 @@ func unavailable(b *strings.Builder) {
 			"linked statically, and all nodes share the clock of the machine"},
 		{"Certificates that expire", "it needs the clock of the row before"},
 		{"etcd at its limit of memory", "Gardener sets none; the kernel would end the process, as `etcd-kill` does"},
+		{"Saturated processors on a machine with fewer than four", "the loops in one seed then take from the other " +
+			"seed, the garden and the clients what these need. On two, 347 of 1,950 writes failed meanwhile"},
 		{"Faults other than a cut that come back", "nobody has built them yet"},
 		{"Pairs of faults", "a cell has one. `make test-robustness` draws them, and keeps its results apart"},
 		{"A moment that comes back", "a fault strikes when a reason shows for the first time in its step. " +

@@ -338,6 +338,30 @@ var _ = Describe("Result", func() {
 		}
 	})
 
+	It("should not take a fault for over before its time that its own healing has ended, and was not done with",
+		func(ctx SpecContext) {
+			skew := &fleetingFault{
+				testFault: testFault{name: "skew", notes: &notes, proof: "it differs",
+					course: fault.Course{Lasts: time.Minute}}, inForce: true,
+			}
+			clock := clocktesting.NewFakeClock(begin)
+			d, err := robustness.NewDirector([]robustness.Cell{cell("skew", 1, fault.Boundary)}, robustness.Stage{
+				Faults: []fault.Fault{skew},
+				Clock:  clock, LastAcknowledged: func() time.Time { return clock.Now() },
+				Pause: func(context.Context, gardencorev1beta1.ConditionType) error { return nil },
+			})
+			Expect(err).NotTo(HaveOccurred())
+			d.Observe(ctx, migrating(1, steps.ReasonPaused))
+			clock.SetTime(at(60))
+			skew.healing = errors.New("it is started, but not ready in time")
+			d.Heal(ctx)
+			skew.healing, skew.inForce = nil, false
+			d.Heal(ctx)
+			result.Cells = nil
+			d.Judge(result, at(60))
+			Expect(result.Err()).NotTo(HaveOccurred())
+		})
+
 	It("should not accept a cell without a proof that its fault has struck", func(ctx SpecContext) {
 		kill.proof = ""
 		judge(ctx)

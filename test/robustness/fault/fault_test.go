@@ -8,7 +8,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -232,7 +231,7 @@ var _ = Describe("Faults", func() {
 
 	DescribeTable("should saturate the processors of a seed", func(ctx SpecContext, name, seed string) {
 		f, _ := fault.Get(name)
-		loops := 10 * goruntime.NumCPU()
+		const loops = 40
 		Expect(f.Inject(ctx, &targets.Targets)).To(Succeed())
 		Expect(targets.loops).To(Equal(map[string]int{seed: loops}))
 		Expect(targets.TakeProofs()).
@@ -248,6 +247,12 @@ var _ = Describe("Faults", func() {
 		Entry(nil, "saturated-30s-source", "seed-a"),
 		Entry(nil, "saturated-step-destination", "seed-b"),
 	)
+
+	It("should not saturate a machine that has no room for it", func(ctx SpecContext) {
+		targets.Processors = 3
+		Expect(inject(ctx, "saturated-30s-source")).To(MatchError(ContainSubstring("use one with 4")))
+		Expect(targets.loops).To(BeEmpty())
+	})
 
 	It("should not take loops that get no processor for a saturated seed", func(ctx SpecContext) {
 		targets.idle = true

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -33,6 +34,7 @@ func NewTargets(landscape *config.Config, log func(format string, args ...any)) 
 		Signal:       unix.Kill,
 		LoadBalancer: func(seed Seed) LoadBalancer { return LoadBalancerOf(landscape, seed.Name) },
 		Buckets:      garden.BucketsOf(landscape),
+		Processors:   runtime.NumCPU(),
 		Burden:       burdenOf(landscape),
 		Log:          log,
 	}

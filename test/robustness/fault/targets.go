@@ -37,6 +37,8 @@ type Targets struct {
 	LoadBalancer func(seed Seed) LoadBalancer
 	// Buckets are where both seeds have their backups.
 	Buckets Buckets
+	// Processors is how many the machine has.
+	Processors int
 	// Burden takes processors from a seed.
 	Burden func(seed Seed) Burden
 	// Power switches the nodes of a seed.

@@ -251,7 +251,7 @@ func newFakes() *fakes {
 			targets.pids[daemon] = 76
 			return nil
 		},
-		Buckets: bucketsOf{targets},
+		Buckets: bucketsOf{targets}, Processors: 4,
 		Burden:  func(seed fault.Seed) fault.Burden { return burdenOf{targets, seed.Name} },
 		Log:     func(string, ...any) {},
 	}
