@@ -155,6 +155,14 @@ type Search struct {
 	Cells []Cell
 }
 
+// String names what the migrations come from.
+func (s Search) String() string {
+	if len(s.Cells) > 0 {
+		return EnvCells
+	}
+	return fmt.Sprintf("%s=%d", EnvSeed, s.Seed)
+}
+
 // defaultHours is how long it draws if nobody says.
 const defaultHours = 1
 
@@ -258,7 +266,7 @@ func (s Search) Run(clock clock.PassiveClock, say func(format string, args ...an
 		if len(cells) == 0 {
 			cells = Draw(s.Seed, made)
 		}
-		say("migration %d of %s=%d: %s", made, EnvSeed, s.Seed, ReproTogether(cells))
+		say("migration %d of %s: %s", made, s, ReproTogether(cells))
 		failed, err := try(cells)
 		if err != nil {
 			return made, fmt.Errorf("%w: %w", &Found{Number: made, Cells: cells, Left: cells}, err)

@@ -221,6 +221,7 @@ var _ = Describe("Search", func() {
 	It("should make the migration that it is asked for once", func() {
 		search := robustness.Search{Seed: 7, Lasts: time.Hour, Cells: robustness.Draw(7, 1)}
 		Expect(search.Run(clock, say, failing(robustness.Cell{}))).To(Equal(1))
+		Expect(said).To(ConsistOf(HavePrefix("migration 0 of CELLS: make test-robustness CELLS=")))
 		_, err := search.Run(clock, say, failing(search.Cells[0]))
 		Expect(err).To(MatchError(&robustness.Found{Cells: search.Cells, Left: search.Cells}))
 		Expect(tried).To(Equal([][]robustness.Cell{search.Cells, search.Cells}))

@@ -69,7 +69,7 @@ var _ = Describe("Drawn faults", Label(labelDrawn), Ordered, func() {
 				return c.Outcome == robustness.Broken
 			}), nil
 		})
-		say("%d migrations with faults of %s=%d have not failed", made, robustness.EnvSeed, search.Seed)
+		say("%d migrations with faults of %s have not failed", made, search)
 		Expect(err).NotTo(HaveOccurred())
 	}, NodeTimeout(search.Lasts+robustness.DrawnTimeout))
 })
