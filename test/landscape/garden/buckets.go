@@ -23,15 +23,16 @@ const hiddenBucket = ".gone-"
 type Buckets struct {
 	// Folder is where they are.
 	Folder string
-	// Freeze lets nobody change what is in a folder, or lets everybody do so again, and Frozen reports which
+	// Freeze lets nobody change what is in a folder, Thaw lets everybody do so again, and Frozen reports which
 	// (machine.Freeze).
-	Freeze func(folder string, frozen bool) error
-	Frozen func(folder string) (bool, error)
+	Freeze, Thaw func(folder string) error
+	Frozen       func(folder string) (bool, error)
 }
 
 // BucketsOf returns those of a landscape.
 func BucketsOf(cfg *config.Config) *Buckets {
-	return &Buckets{Folder: BackupFolder(cfg), Freeze: machine.Freeze, Frozen: machine.Frozen}
+	return &Buckets{Folder: BackupFolder(cfg), Freeze: machine.Freeze, Thaw: machine.Thaw,
+		Frozen: machine.Frozen}
 }
 
 // list returns the folders of the buckets, and those of what is hidden.
@@ -80,13 +81,13 @@ func (b *Buckets) hide(bucket string) error {
 		return err
 	}
 	for {
-		if err := b.Freeze(bucket, false); err != nil {
+		if err := b.Thaw(bucket); err != nil {
 			return err
 		}
 		if err := move(bucket, away); err != nil {
 			return err
 		}
-		if err := b.Freeze(bucket, true); err != nil {
+		if err := b.Freeze(bucket); err != nil {
 			return err
 		}
 		left, err := os.ReadDir(bucket)
@@ -132,7 +133,7 @@ func (b *Buckets) Show() error {
 }
 
 func (b *Buckets) show(bucket, away string) error {
-	if err := b.Freeze(bucket, false); err != nil {
+	if err := b.Thaw(bucket); err != nil {
 		return err
 	}
 	if err := move(away, bucket); err != nil {

@@ -31,12 +31,16 @@ var _ = Describe("Buckets", func() {
 	BeforeEach(func() {
 		frozen, late = map[string]bool{}, ""
 		buckets = &Buckets{Folder: GinkgoT().TempDir(),
-			Freeze: func(folder string, freeze bool) error {
-				if freeze && late != "" {
+			Freeze: func(folder string) error {
+				if late != "" {
 					put(filepath.Base(folder), "shoot", late)
 					late = ""
 				}
-				frozen[filepath.Base(folder)] = freeze
+				frozen[filepath.Base(folder)] = true
+				return nil
+			},
+			Thaw: func(folder string) error {
+				frozen[filepath.Base(folder)] = false
 				return nil
 			},
 			Frozen: func(folder string) (bool, error) { return frozen[filepath.Base(folder)], nil },
@@ -73,12 +77,7 @@ var _ = Describe("Buckets", func() {
 
 	It("should put back what a program has hidden that was killed in between", func() {
 		broken := errors.New("killed")
-		buckets.Freeze = func(_ string, freeze bool) error {
-			if freeze {
-				return broken
-			}
-			return nil
-		}
+		buckets.Freeze = func(string) error { return broken }
 		Expect(buckets.Hide()).To(MatchError(broken))
 		put("one", "shoot", "new")
 		Expect(buckets.Hidden()).To(BeFalse())

@@ -14,15 +14,17 @@ import (
 // (see ioctl_iflags(2)). That of statx has the same value.
 const immutable = unix.STATX_ATTR_IMMUTABLE
 
-// Freeze lets nobody change what is in a folder, or lets everybody do so again. It needs a file system that knows
-// about it, as ext4, XFS and Btrfs do.
-func Freeze(folder string, frozen bool) error {
+// Freeze lets nobody change what is in a folder. It needs a file system that knows about it, as ext4, XFS and Btrfs do.
+func Freeze(folder string) error {
 	return onFlags(folder, func(fd, flags int) error {
-		changed := flags &^ immutable
-		if frozen {
-			changed = flags | immutable
-		}
-		return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, changed)
+		return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, flags|immutable)
+	})
+}
+
+// Thaw lets everybody change again what is in a folder.
+func Thaw(folder string) error {
+	return onFlags(folder, func(fd, flags int) error {
+		return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, flags&^immutable)
 	})
 }
 

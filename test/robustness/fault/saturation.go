@@ -67,8 +67,8 @@ func Saturates(f Fault) bool { return f.Family() == familySaturated }
 // Inject implements Fault.
 func (f *saturation) Inject(ctx context.Context, targets *Targets) error {
 	if targets.Processors < saturableProcessors {
-		return fmt.Errorf("endless loops in one seed take from everything else on a machine with %d processors: use one "+
-			"with %d", targets.Processors, saturableProcessors)
+		return fmt.Errorf("endless loops in one seed take from everything else on a machine with %d processors: use "+
+			"one with %d", targets.Processors, saturableProcessors)
 	}
 	loops := loopsPerProcessor * targets.Processors
 	return targets.on([]steps.Role{f.role}, func(seed Seed) error {

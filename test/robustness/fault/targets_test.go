@@ -239,21 +239,16 @@ func newFakes() *fakes {
 		Namespace: shootNamespace,
 		Processes: processes(targets.pids),
 		Proc:      GinkgoT().TempDir(),
-		Signal: func(pid int, signal unix.Signal) error {
-			targets.signals = append(targets.signals, fmt.Sprintf("%d %s", pid, unix.SignalName(signal)))
-			return targets.obey(pid, signal)
-		},
+		Signal:    targets.signal,
 		Etcd: func(_ context.Context, _ fault.Seed, pod string) (fault.Member, error) {
 			return member{targets.etcd, pod}, nil
 		},
 		LoadBalancer: func(seed fault.Seed) fault.LoadBalancer { return loadBalancerOf{targets, seed.Name} },
-		Start: func(_ context.Context, daemon string) error {
-			targets.pids[daemon] = 76
-			return nil
-		},
-		Buckets: bucketsOf{targets}, Processors: 4,
-		Burden:  func(seed fault.Seed) fault.Burden { return burdenOf{targets, seed.Name} },
-		Log:     func(string, ...any) {},
+		Start:        targets.start,
+		Buckets:      bucketsOf{targets},
+		Processors:   4,
+		Burden:       func(seed fault.Seed) fault.Burden { return burdenOf{targets, seed.Name} },
+		Log:          func(string, ...any) {},
 	}
 
 	for i, role := range []steps.Role{steps.Source, steps.Destination} {
@@ -285,6 +280,18 @@ func newFakes() *fakes {
 		WithStatusSubresource(seeds...).Build()
 	targets.Garden = targets.garden
 	return targets
+}
+
+// signal remembers a signal that somebody sends.
+func (targets *fakes) signal(pid int, signal unix.Signal) error {
+	targets.signals = append(targets.signals, fmt.Sprintf("%d %s", pid, unix.SignalName(signal)))
+	return targets.obey(pid, signal)
+}
+
+// start starts a daemon again.
+func (targets *fakes) start(_ context.Context, daemon string) error {
+	targets.pids[daemon] = 76
+	return nil
 }
 
 // objects are those of a seed.
