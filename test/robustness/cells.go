@@ -273,6 +273,12 @@ var longFaults = sync.OnceValue(func() map[string]bool {
 
 // fits reports whether a migration with such cells can have the other one too.
 func fits(migration []Cell, cell Cell) bool {
+	return !slices.ContainsFunc(migration, func(other Cell) bool { return other.Step == cell.Step }) &&
+		short(migration, cell)
+}
+
+// short reports whether a migration with such cells does not get too long by the other one, in whichever step that is.
+func short(migration []Cell, cell Cell) bool {
 	isLong, known := longFaults()[cell.Fault]
 	if !known {
 		return len(migration) == 0
@@ -280,7 +286,7 @@ func fits(migration []Cell, cell Cell) bool {
 	long := 0
 	for _, other := range migration {
 		otherLong, known := longFaults()[other.Fault]
-		if !known || other.Step == cell.Step {
+		if !known {
 			return false
 		}
 		if otherLong {

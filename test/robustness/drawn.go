@@ -66,7 +66,7 @@ func drawStep(random *rand.Rand, step steps.Step, before []Cell) []Cell {
 		return []Cell{first}
 	}
 	partners := slices.DeleteFunc(candidates, func(c Cell) bool {
-		return c.Moment != first.Moment || !bearableAmong([]Cell{first}, c) || !fits(append(before, first), atNone(c))
+		return c.Moment != first.Moment || !bearableAmong([]Cell{first}, c) || !short(append(before, first), c)
 	})
 	if len(partners) == 0 {
 		return []Cell{first}
@@ -76,31 +76,22 @@ func drawStep(random *rand.Rand, step steps.Step, before []Cell) []Cell {
 	return pair
 }
 
-// atNone returns the cell in no step: fits permits one in each, and a pair shares its own.
-func atNone(c Cell) Cell {
-	c.Step = ""
-	return c
-}
-
 // drawCell draws a kind of fault, and then one of its cells.
 func drawCell(random *rand.Rand, candidates []Cell) Cell {
-	var families []string
+	var (
+		families []string
+		of       = map[string][]Cell{}
+	)
 	for _, c := range candidates {
-		if family := familyOf(c); !slices.Contains(families, family) {
+		f, _ := fault.Get(c.Fault)
+		family := f.Family()
+		if of[family] == nil {
 			families = append(families, family)
 		}
+		of[family] = append(of[family], c)
 	}
-	family := families[random.IntN(len(families))]
-	of := slices.DeleteFunc(slices.Clone(candidates), func(c Cell) bool { return familyOf(c) != family })
-	return of[random.IntN(len(of))]
-}
-
-func familyOf(c Cell) string {
-	f, known := fault.Get(c.Fault)
-	if !known {
-		return ""
-	}
-	return f.Family()
+	cells := of[families[random.IntN(len(families))]]
+	return cells[random.IntN(len(cells))]
 }
 
 // Cells writes the cells of a migration for EnvCells: fault, number of the step and moment of each.

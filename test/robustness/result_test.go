@@ -307,20 +307,27 @@ var _ = Describe("Result", func() {
 		}
 	})
 
-	It("should not accept a cell whose fault something else has ended before its time", func(ctx SpecContext) {
+	// skewed lets a fault strike that something else may end within its minute.
+	skewed := func(ctx context.Context) (robustness.Director, *fleetingFault, *clocktesting.FakeClock) {
+		GinkgoHelper()
 		skew := &fleetingFault{
 			testFault: testFault{name: "skew", notes: &notes, proof: "it differs",
 				course: fault.Course{Lasts: time.Minute}}, inForce: true,
 		}
+		clock := clocktesting.NewFakeClock(begin)
+		d, err := robustness.NewDirector([]robustness.Cell{cell("skew", 1, fault.Boundary)}, robustness.Stage{
+			Faults: []fault.Fault{skew},
+			Clock:  clock, LastAcknowledged: func() time.Time { return clock.Now() },
+			Pause: func(context.Context, gardencorev1beta1.ConditionType) error { return nil },
+		})
+		Expect(err).NotTo(HaveOccurred())
+		d.Observe(ctx, migrating(1, steps.ReasonPaused))
+		return d, skew, clock
+	}
+
+	It("should not accept a cell whose fault something else has ended before its time", func(ctx SpecContext) {
 		for _, inForce := range []bool{true, false} {
-			clock := clocktesting.NewFakeClock(begin)
-			d, err := robustness.NewDirector([]robustness.Cell{cell("skew", 1, fault.Boundary)}, robustness.Stage{
-				Faults: []fault.Fault{skew},
-				Clock:  clock, LastAcknowledged: func() time.Time { return clock.Now() },
-				Pause: func(context.Context, gardencorev1beta1.ConditionType) error { return nil },
-			})
-			Expect(err).NotTo(HaveOccurred())
-			d.Observe(ctx, migrating(1, steps.ReasonPaused))
+			d, skew, clock := skewed(ctx)
 			skew.inForce = inForce
 			clock.SetTime(at(60))
 			d.Heal(ctx)
@@ -340,18 +347,7 @@ var _ = Describe("Result", func() {
 
 	It("should not take a fault for over before its time that its own healing has ended, and was not done with",
 		func(ctx SpecContext) {
-			skew := &fleetingFault{
-				testFault: testFault{name: "skew", notes: &notes, proof: "it differs",
-					course: fault.Course{Lasts: time.Minute}}, inForce: true,
-			}
-			clock := clocktesting.NewFakeClock(begin)
-			d, err := robustness.NewDirector([]robustness.Cell{cell("skew", 1, fault.Boundary)}, robustness.Stage{
-				Faults: []fault.Fault{skew},
-				Clock:  clock, LastAcknowledged: func() time.Time { return clock.Now() },
-				Pause: func(context.Context, gardencorev1beta1.ConditionType) error { return nil },
-			})
-			Expect(err).NotTo(HaveOccurred())
-			d.Observe(ctx, migrating(1, steps.ReasonPaused))
+			d, skew, clock := skewed(ctx)
 			clock.SetTime(at(60))
 			skew.healing = errors.New("it is started, but not ready in time")
 			d.Heal(ctx)

@@ -4,7 +4,6 @@
 package suites_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/livecpm/livecpm/test/landscape/config"
-	"github.com/livecpm/livecpm/test/landscape/shoot"
 	"github.com/livecpm/livecpm/test/robustness"
 )
 
@@ -44,23 +42,12 @@ var _ = Describe("Drawn faults", Label(labelDrawn), Ordered, func() {
 
 	It("should be survived by every migration", func(ctx SpecContext) {
 		made, err := search.Run(clock.RealClock{}, say, func(cells []robustness.Cell) (bool, error) {
-			result, err := robustness.Run(ctx, robustness.Options{
-				Landscape: cfg,
-				Namespace: shoot.Namespace,
-				Shoot:     shootName,
-				Cells:     cells,
-				Alone:     &robustness.DefaultAlone,
-				// Other migrations than those of the matrix: faults may share a window.
-				Artifacts: filepath.Join(cfg.Repo, "_artifacts", "robustness-drawn"),
-				Out:       GinkgoWriter,
-				Cleanup: func(heal func(context.Context) error) {
-					DeferCleanup(heal, NodeTimeout(faultsHealTimeout))
-				},
-			})
+			// Other migrations than those of the matrix: faults may share a window.
+			result, err := withFaults(ctx, robustness.Options{Landscape: cfg, Cells: cells,
+				Artifacts: filepath.Join(cfg.Repo, "_artifacts", "robustness-drawn")})
 			if err != nil {
 				return false, err
 			}
-			GinkgoWriter.Println(result.Report)
 			for _, cell := range result.Cells {
 				say("%s: %s %s", cell.Cell, cell.Outcome, cell.Problems)
 			}

@@ -62,21 +62,9 @@ var _ = Describe("Faults", Label(labelFaults), Ordered, ContinueOnFailure, func(
 		}
 		It(fmt.Sprintf("should survive migration %d of %d: %s", i+1, len(plan), strings.Join(names, ", ")),
 			func(ctx SpecContext) {
-				result, err := robustness.Run(ctx, robustness.Options{
-					Landscape:   cfg,
-					Namespace:   shoot.Namespace,
-					Shoot:       shootName,
-					Cells:       migration,
-					Alone:       &robustness.DefaultAlone,
-					ForceShrink: forceShrink,
-					Artifacts:   artifacts,
-					Out:         GinkgoWriter,
-					Cleanup: func(heal func(context.Context) error) {
-						DeferCleanup(heal, NodeTimeout(faultsHealTimeout))
-					},
-				})
+				result, err := withFaults(ctx, robustness.Options{Landscape: cfg, Cells: migration,
+					ForceShrink: forceShrink, Artifacts: artifacts})
 				Expect(err).NotTo(HaveOccurred())
-				GinkgoWriter.Println(result.Report)
 				Expect(result.Err()).NotTo(HaveOccurred())
 			}, NodeTimeout(robustness.DurationAlone(migration)))
 	}
@@ -88,6 +76,21 @@ var _ = Describe("Faults", Label(labelFaults), Ordered, ContinueOnFailure, func(
 		fmt.Println(matrix.Markdown())
 	})
 })
+
+// withFaults migrates the landscape's shoot with the cells of the options, each alone or with those of its moment, and
+// prints the report.
+func withFaults(ctx context.Context, options robustness.Options) (*robustness.Result, error) {
+	options.Namespace, options.Shoot, options.Alone = shoot.Namespace, shootName, &robustness.DefaultAlone
+	options.Out = GinkgoWriter
+	options.Cleanup = func(heal func(context.Context) error) {
+		DeferCleanup(heal, NodeTimeout(faultsHealTimeout))
+	}
+	result, err := robustness.Run(ctx, options)
+	if err == nil {
+		GinkgoWriter.Println(result.Report)
+	}
+	return result, err
+}
 
 // planned returns the cells of each migration that the environment asks for.
 func planned(repo, artifacts string) ([][]robustness.Cell, error) {
