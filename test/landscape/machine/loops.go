@@ -42,7 +42,7 @@ func (c Cgroups) BeginLoops(group string, count int) error {
 	}
 	arguments := append([]string{"-c", loop, "loop", strconv.Itoa(os.Getpid())}, folders...)
 	for range count {
-		cmd := exec.Command("/bin/sh", arguments...) // #nosec G204 -- the folders are our own.
+		cmd := exec.Command("sh", arguments...) // #nosec G204 -- the folders are our own.
 		if err := cmd.Start(); err != nil {
 			return errors.Join(fmt.Errorf("failed to start a loop: %w", err), c.EndLoops(group))
 		}
