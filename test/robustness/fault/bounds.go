@@ -47,6 +47,8 @@ var bounds = map[string]func(f Fault, step steps.Step) Bounds{
 	// The members take the other relays.
 	familyRelayKill: func(Fault, steps.Step) Bounds { return outage(recovery) },
 	familyRelayStop: func(Fault, steps.Step) Bounds { return outage(recovery) },
+	// No more than once: the members have others to take.
+	familyRelayKillAgain: func(Fault, steps.Step) Bounds { return outage(recovery) },
 	// The other gateway serves. All that passed the one that is gone has to connect again.
 	familyGatewayKill: func(Fault, steps.Step) Bounds { return outage(recovery) },
 	// Nobody is told that what stands still is gone: who is connected to it waits for an answer until it continues.

@@ -141,7 +141,7 @@ func All() []Fault {
 		agentKills(), etcdKills(), kubeAPIServerDeletions(), relayKills(), cuts(), latencies(), gardenStops(),
 		gardenletRestarts(), druidRestarts(), fullQuotas(), versionSkews(), etcdMemberKills(), stops(), gatewayKills(),
 		controllerManagerKills(), oneWayCuts(), resets(), losses(), gardenEtcdStops(), dnsStops(), allStops(),
-		comingBack(), livecpmKills(), goneBuckets(), saturations(),
+		comingBack(), livecpmKills(), goneBuckets(), saturations(), killsAgain(),
 	} {
 		all = append(all, kind...)
 	}

@@ -39,7 +39,8 @@ var _ = Describe("All", func() {
 			"gardenlet-restart", "druid-restart", "quota-full", "version-skew", "etcd-kill", "etcd-stop", "agent-stop",
 			"relay-stop", "apiserver-stop", "gateway-stop", "gateway-kill", "kube-controller-manager-kill",
 			"cut-oneway", "reset", "loss", "garden-etcd-stop", "dns-stop", "istiod-stop", "resource-manager-stop",
-			"cut-again", "livecpm-controller-manager-kill", "bucket-gone", "saturated",
+			"cut-again", "livecpm-controller-manager-kill", "bucket-gone", "saturated", "agent-kill-again",
+			"relay-kill-again",
 		}))
 	})
 
@@ -112,6 +113,9 @@ var _ = Describe("All", func() {
 		Entry(nil, "livecpm-controller-manager-kill-30s", "bibibibibibibibi"),
 		Entry(nil, "bucket-gone-60s", "bibibibibibibibi"),
 		Entry(nil, "saturated-step-source", "bibibibibibibibi"),
+		Entry(nil, "agent-kill-again-both", "..bi..bi..bibibi"),
+		Entry(nil, "relay-kill-again-source", "..bi..bi..bib..."),
+		Entry(nil, "relay-kill-again-destination", "...i..bi..bibi.."),
 	)
 
 	DescribeTable("should last", func(name string, expected fault.Course) {
@@ -130,6 +134,7 @@ var _ = Describe("All", func() {
 		Entry(nil, "bucket-gone-60s", fault.Course{Lasts: time.Minute}),
 		Entry(nil, "saturated-30s-source", fault.Course{Lasts: 30 * time.Second}),
 		Entry(nil, "saturated-step-source", fault.Course{Lasts: 20 * time.Minute, ThroughStep: true}),
+		Entry(nil, "relay-kill-again-source", fault.Course{Lasts: 20 * time.Minute, ThroughStep: true}),
 		Entry(nil, "version-skew-source", fault.Course{Lasts: 45 * time.Second, Early: true}),
 	)
 })

@@ -210,6 +210,8 @@ var _ = Describe("Bounds", func() {
 		Entry(nil, "etcd-stop-main-leader", 1, 40*time.Second, 400),
 		Entry(nil, "etcd-kill-main-two", 4, 10*time.Second, 100),
 		Entry(nil, "gateway-kill-source", 4, 10*time.Second, 100),
+		Entry(nil, "relay-kill-again-source", 4, 10*time.Second, 100),
+		Entry(nil, "agent-kill-again-both", 4, 5*time.Second, 0),
 	)
 
 	DescribeTable("should permit as many restarts of the source's etcd as the fault causes",

@@ -36,8 +36,8 @@ func SourceEtcdRestarts(f Fault) int {
 
 // victims name what families of faults kill, stop or replace, where several do.
 var victims = map[string]string{
-	familyAgentKill: "agent", familyAgentStop: "agent",
-	familyRelayKill: "relay", familyRelayStop: "relay", familyRelayEvict: "relay",
+	familyAgentKill: "agent", familyAgentStop: "agent", familyAgentKillAgain: "agent",
+	familyRelayKill: "relay", familyRelayStop: "relay", familyRelayEvict: "relay", familyRelayKillAgain: "relay",
 	familyGatewayKill: "gateway", familyGatewayStop: "gateway",
 	familyAPIServerDelete: "kube-apiserver", familyAPIServerStop: "kube-apiserver",
 }
