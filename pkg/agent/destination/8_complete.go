@@ -16,6 +16,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/backups"
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
+	"github.com/livecpm/livecpm/pkg/agent/overlap/webhooks"
 	"github.com/livecpm/livecpm/pkg/agent/shootstate"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/conditions"
@@ -273,9 +274,8 @@ func (c *completion) addControlPlane() {
 	deployResourceManager := c.add("Deploying the resource manager", func(ctx context.Context) error {
 		return b.DeployGardenerResourceManager(ctx)
 	}, c.kubeAPIServerReady)
-	c.resourceManagerReady = c.add("Waiting until the resource manager is ready", func(ctx context.Context) error {
-		return b.Shoot.Components.ControlPlane.ResourceManager.Wait(ctx)
-	}, deployResourceManager)
+	c.resourceManagerReady = c.add("Waiting until the resource manager is ready", c.untilResourceManagerReady(b),
+		deployResourceManager)
 	deployControllerManager := c.add("Deploying the kube-controller-manager", func(ctx context.Context) error {
 		return b.DeployKubeControllerManager(ctx)
 	}, c.kubeAPIServerReady)
@@ -283,6 +283,13 @@ func (c *completion) addControlPlane() {
 		func(ctx context.Context) error {
 			return b.Shoot.Components.ControlPlane.KubeControllerManager.Wait(ctx)
 		}, deployControllerManager)
+}
+
+// untilResourceManagerReady waits for the resource manager alone: what answers webhooks beside it goes only then.
+func (d *destination) untilResourceManagerReady(b *botanist.Botanist) flow.TaskFn {
+	return func(ctx context.Context) error {
+		return webhooks.WaitForRegular(ctx, d.SeedClientSet.Client(), b.Shoot.ControlPlaneNamespace)
+	}
 }
 
 // addRemovalOfFront adds the end of the fronts: no member restarts any more, so the kube-apiserver can reach the etcds

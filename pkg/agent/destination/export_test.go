@@ -521,3 +521,10 @@ func PrepareRestoration(ctx context.Context, deps *Deps, m *migration.Migration)
 func KeepShootState(ctx context.Context, deps *Deps, m *migration.Migration) {
 	(&destination{Options: deps.Options()}).keepShootState(ctx, m)
 }
+
+// UntilResourceManagerReady waits as the last step does.
+func UntilResourceManagerReady(ctx context.Context, deps *Deps, namespace string) error {
+	return (&destination{Options: deps.Options()}).untilResourceManagerReady(&botanist.Botanist{
+		Operation: &gardeneroperation.Operation{Shoot: &shootpkg.Shoot{ControlPlaneNamespace: namespace}},
+	})(ctx)
+}

@@ -30,6 +30,7 @@ import (
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils"
 	"github.com/gardener/gardener/pkg/utils/kubernetes/health"
+	"github.com/gardener/gardener/pkg/utils/retry"
 	secretsutils "github.com/gardener/gardener/pkg/utils/secrets"
 	secretsmanager "github.com/gardener/gardener/pkg/utils/secrets/manager"
 	appsv1 "k8s.io/api/apps/v1"
@@ -314,9 +315,29 @@ func (s *Server) write(ctx context.Context, object client.Object, mutate func())
 
 // Check returns an error unless all pods of the Server answer.
 func (s *Server) Check(ctx context.Context) error {
-	deployment := &appsv1.Deployment{ObjectMeta: s.meta()}
-	key := client.ObjectKeyFromObject(deployment)
-	if err := s.seed.Get(ctx, key, deployment); err != nil {
+	return checkRollout(ctx, s.seed, client.ObjectKeyFromObject(&appsv1.Deployment{ObjectMeta: s.meta()}))
+}
+
+// WaitForRegular waits until the resource manager that acts is rolled out, for as long as Gardener's component does.
+// The component's own Wait would wait for the end of the Server: it counts the pods that the Deployment's selector
+// matches (DeploymentHasExactNumberOfPods in gardener's pkg/utils/kubernetes/health), and that matches the Server's
+// pods as well.
+func WaitForRegular(ctx context.Context, seed client.Client, namespace string) error {
+	ctx, cancel := context.WithTimeout(ctx, resourcemanager.TimeoutWaitForDeployment)
+	defer cancel()
+	key := client.ObjectKey{Namespace: namespace, Name: v1beta1constants.DeploymentNameGardenerResourceManager}
+	return retry.Until(ctx, resourcemanager.IntervalWaitForDeployment, func(ctx context.Context) (bool, error) {
+		if err := checkRollout(ctx, seed, key); err != nil {
+			return retry.MinorError(err)
+		}
+		return retry.Ok()
+	})
+}
+
+// checkRollout returns an error unless all pods of the Deployment are those that it asks for, and are available.
+func checkRollout(ctx context.Context, seed client.Client, key client.ObjectKey) error {
+	deployment := &appsv1.Deployment{}
+	if err := seed.Get(ctx, key, deployment); err != nil {
 		return fmt.Errorf("failed to get Deployment %s: %w", key, err)
 	}
 	if err := health.CheckDeployment(deployment); err != nil {

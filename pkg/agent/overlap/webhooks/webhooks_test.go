@@ -7,6 +7,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	seedpkg "github.com/gardener/gardener/pkg/gardenlet/operation/seed"
 	shootpkg "github.com/gardener/gardener/pkg/gardenlet/operation/shoot"
+	"github.com/gardener/gardener/pkg/utils/kubernetes/health"
 	secretsutils "github.com/gardener/gardener/pkg/utils/secrets"
 	secretsmanager "github.com/gardener/gardener/pkg/utils/secrets/manager"
 	"github.com/go-logr/logr"
@@ -58,6 +60,19 @@ var (
 	ctx = context.Background()
 	now = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 )
+
+// rolledOut returns a Deployment of which all pods answer.
+func rolledOut(name string, selector map[string]string) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Generation: 2},
+		Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](2),
+			Selector: &metav1.LabelSelector{MatchLabels: selector}},
+		Status: appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2,
+			Conditions: []appsv1.DeploymentCondition{
+				{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
+				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}}},
+	}
+}
 
 // newBotanist returns a botanist of the seed, with the CAs that the shoot has.
 func newBotanist(seed client.Client) *botanist.Botanist {
@@ -266,6 +281,48 @@ var _ = Describe("What answers the webhooks of the resource manager", func() {
 		Expect(after.Labels).To(Equal(before.Labels))
 	})
 
+	It("should not be taken for old pods of the resource manager beside it", func() {
+		deployment := rolledOut(regular, map[string]string{"app": regular})
+		newSeed(deployment)
+		Expect(deploy()).To(Succeed())
+		server := &appsv1.Deployment{}
+		Expect(get(own, server)).To(Succeed())
+		for _, name := range []string{regular + "-1", regular + "-2", own + "-1", own + "-2"} {
+			labels := deployment.Spec.Selector.MatchLabels
+			if strings.HasPrefix(name, own) {
+				labels = server.Spec.Template.Labels
+			}
+			Expect(seed.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace,
+				Labels: labels}, Status: corev1.PodStatus{Phase: corev1.PodRunning}})).To(Succeed())
+		}
+		updated, err := health.IsDeploymentUpdated(seed, deployment)(ctx)
+		Expect(err).To(MatchError(ContainSubstring("there are still non-terminated old pods")),
+			"Gardener's component takes them for these")
+		Expect(updated).To(BeFalse())
+
+		Expect(webhooks.WaitForRegular(ctx, seed, namespace)).To(Succeed())
+	})
+
+	DescribeTable("should not go before the resource manager beside it answers", func(spoil func(*appsv1.Deployment),
+		expected string) {
+		deployment := rolledOut(regular, map[string]string{"app": regular})
+		spoil(deployment)
+		newSeed(deployment)
+		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		Expect(webhooks.WaitForRegular(short, seed, namespace)).To(MatchError(ContainSubstring(expected)))
+	},
+		Entry("it is not there", func(d *appsv1.Deployment) { d.Name = "other" }, "failed to get Deployment"),
+		Entry("its change has not been seen", func(d *appsv1.Deployment) { d.Generation = 3 },
+			"observed generation outdated"),
+		Entry("a pod is not ready", func(d *appsv1.Deployment) {
+			d.Status.Conditions[0].Status = corev1.ConditionFalse
+		}, "failed to roll out Deployment shoot--demo--live/gardener-resource-manager"),
+		Entry("a former pod serves", func(d *appsv1.Deployment) {
+			d.Status.Conditions[1].Reason = "ReplicaSetUpdated"
+		}, "failed to roll out Deployment shoot--demo--live/gardener-resource-manager"),
+	)
+
 	It("should be waited for, and go", func() {
 		server, err := webhooks.New(newBotanist(seed), testclock.NewFakePassiveClock(now))
 		Expect(err).NotTo(HaveOccurred())
@@ -274,10 +331,8 @@ var _ = Describe("What answers the webhooks of the resource manager", func() {
 		Expect(server.Check(ctx)).To(MatchError(ContainSubstring("failed to roll out Deployment")))
 		deployment := &appsv1.Deployment{}
 		Expect(get(own, deployment)).To(Succeed())
-		deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 2,
-			UpdatedReplicas: 2, AvailableReplicas: 2, Conditions: []appsv1.DeploymentCondition{
-				{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
-				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}}}
+		deployment.Status = rolledOut(own, nil).Status
+		deployment.Status.ObservedGeneration = deployment.Generation
 		Expect(seed.Status().Update(ctx, deployment)).To(Succeed())
 		Expect(server.Check(ctx)).To(Succeed())
 
