@@ -36,6 +36,9 @@ func (s *Setup) ResourceManagerReplicas() (*int32, error) {
 	return manager.GetReplicas(), nil
 }
 
+// MachinesManifest is machinesManifest for tests.
+func (s *Setup) MachinesManifest() ([]byte, error) { return s.machinesManifest() }
+
 // AgentConfiguration is agentConfiguration for tests.
 func (s *Setup) AgentConfiguration() ([]byte, error) { return s.agentConfiguration() }
 

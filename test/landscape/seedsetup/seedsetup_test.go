@@ -11,6 +11,8 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/yaml"
 
@@ -21,6 +23,7 @@ import (
 	"github.com/gardener/gardener/pkg/chartrenderer"
 
 	gardenletapp "github.com/livecpm/livecpm/cmd/gardenlet/app"
+	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/pki"
 	. "github.com/livecpm/livecpm/test/landscape/seedsetup"
@@ -67,6 +70,32 @@ var _ = Describe("Setup", func() {
 			Expect(gardenlet.SeedConfig.Spec.Provider.Zones).To(Equal([]string{"0", "1", "2"}))
 			Expect(v1beta1helper.SeedSettingZonalIngressEnabled(gardenlet.SeedConfig.Spec.Settings)).To(BeFalse())
 		}
+	})
+
+	It("should let machines reach the landscape and each other, which the policies of provider-local do not know", func() {
+		cfg, err := config.New(config.Place{Prefix: "test", Network: "192.0.2", Repo: "/repo",
+			State: GinkgoT().TempDir(), Cache: "/cache"})
+		Expect(err).NotTo(HaveOccurred())
+		cfg.Shoot = config.ShootWorkers
+		manifests, err := (&Setup{Config: cfg, Seed: cfg.Cloud()}).MachinesManifest()
+		Expect(err).NotTo(HaveOccurred())
+		objects, err := apply.Decode(manifests)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(objects).To(HaveLen(2))
+		Expect(objects[0].GetName()).To(Equal("infra-shoot--demo--workers"))
+		policy := &networkingv1.NetworkPolicy{}
+		Expect(runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[1].Object, policy, true)).
+			To(Succeed())
+		Expect(policy.Namespace).To(Equal("infra-shoot--demo--workers"))
+		Expect(policy.Spec.PodSelector.MatchLabels).To(Equal(map[string]string{"app": "machine"}))
+		block := func(cidr string) networkingv1.NetworkPolicyPeer {
+			return networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}}
+		}
+		nodes, pods := block("10.180.0.0/16"), block("10.181.0.0/16")
+		Expect(policy.Spec.Egress).To(ConsistOf(networkingv1.NetworkPolicyEgressRule{
+			To: []networkingv1.NetworkPolicyPeer{block("192.0.2.0/24"), nodes, pods}}))
+		Expect(policy.Spec.Ingress).To(ConsistOf(networkingv1.NetworkPolicyIngressRule{
+			From: []networkingv1.NetworkPolicyPeer{nodes, pods}}))
 	})
 
 	It("should not lose all webhooks for pods with one of several nodes", func() {

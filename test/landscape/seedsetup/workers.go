@@ -6,6 +6,8 @@ package seedsetup
 import (
 	"context"
 	_ "embed"
+	"fmt"
+	"net/netip"
 
 	"github.com/gardener/gardener/imagevector"
 	imagevectorutils "github.com/gardener/gardener/pkg/utils/imagevector"
@@ -29,8 +31,15 @@ const (
 	toolGardenerMachines         = "gardener-machines"
 )
 
-//go:embed manifests/cloud.yaml
-var cloudManifest string
+// landscapeBits is the size of the landscape's network.
+const landscapeBits = 24
+
+var (
+	//go:embed manifests/cloud.yaml
+	cloudManifest string
+	//go:embed manifests/machines.yaml
+	machinesManifest string
+)
 
 // workerBinaries are the programs of this repository that only a shoot with workers needs.
 var workerBinaries = []binary{
@@ -79,11 +88,35 @@ func workerImages(
 	}, nil
 }
 
-// deployCloud prepares the seed that plays the cloud: what provider-local may do there, and the custom resource of
-// Calico that it writes.
+// deployCloud prepares the seed that plays the cloud: what provider-local may do there, the custom resource of Calico
+// that it writes, and what machines may reach.
 func (s *Setup) deployCloud(ctx context.Context) error {
 	if s.Seed.Name != s.Config.Cloud().Name {
 		return nil
 	}
-	return apply.Manifests(ctx, s.client, []byte(cloudManifest))
+	if err := apply.Manifests(ctx, s.client, []byte(cloudManifest)); err != nil || !s.Config.HasWorkers() {
+		return err
+	}
+	machines, err := s.machinesManifest()
+	if err != nil {
+		return err
+	}
+	return apply.Manifests(ctx, s.client, machines)
+}
+
+// machinesManifest lets the machines of the landscape's shoot out of their pods. They are in a namespace of the name
+// that provider-local gives them (NamespaceName in gardener's pkg/provider-local/controller/infrastructure).
+func (s *Setup) machinesManifest() ([]byte, error) {
+	landscape, err := netip.ParseAddr(s.Config.HubIP)
+	if err != nil {
+		return nil, fmt.Errorf("failed to parse the address of the hub: %w", err)
+	}
+	network, err := landscape.Prefix(landscapeBits)
+	if err != nil {
+		return nil, fmt.Errorf("failed to find the network of the landscape: %w", err)
+	}
+	return apply.Render("machines.yaml", machinesManifest, map[string]string{
+		"Namespace": "infra-shoot--demo--" + s.Config.Shoot,
+		"Network":   network.String(),
+	})
 }
