@@ -145,6 +145,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 		}
 		r.observers.Go(func() { r.workers.inCluster.run(observeCtx) })
 		r.observers.Go(func() { r.workers.askKubelets(observeCtx) })
+		r.observers.Go(func() { r.workers.askWebhooks(observeCtx) })
 	}
 	// A classic migration has no steps that could say who may act where.
 	if !r.Classic {

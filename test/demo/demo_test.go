@@ -152,7 +152,14 @@ var _ = Describe("Report", func() {
 			r.Workers.VPN.Errors = []string{"EOF"}
 		}, "1 of 600 requests through the VPN failed, the first one: EOF"),
 		Entry("with too few of them", func(r *demo.Report) { r.Workers = workers(); r.Workers.VPN.Requests = 3 },
-			"only 3 requests"),
+			"only 3 requests went through the VPN"),
+		Entry("for a request that the webhooks of the resource manager did not let pass", func(r *demo.Report) {
+			r.Workers = workers()
+			r.Workers.Webhooks.Failed = 2
+			r.Workers.Webhooks.Errors = []string{"refused"}
+		}, "2 of 600 requests that the webhooks of the resource manager judge failed, the first one: refused"),
+		Entry("with too few of those", func(r *demo.Report) { r.Workers = workers(); r.Workers.Webhooks.Requests = 0 },
+			"only 0 requests asked the webhooks of the resource manager"),
 		Entry("for a failed request inside of the shoot", func(r *demo.Report) {
 			r.Workers = workers()
 			r.Workers.InCluster.Failed, r.Workers.InCluster.CutByProxy, r.Workers.InCluster.Errors = 3, 2,
@@ -340,7 +347,8 @@ var _ = Describe("Report", func() {
 // workers is a report without a blemish.
 func workers() *demo.WorkersReport {
 	return &demo.WorkersReport{
-		Machines: map[string]string{"one-a": "machine-one-a"}, Operations: 12, VPN: demo.RequestsReport{Requests: 600},
+		Machines: map[string]string{"one-a": "machine-one-a"}, Operations: 12,
+		VPN: demo.RequestsReport{Requests: 600}, Webhooks: demo.RequestsReport{Requests: 600},
 		Pools: []demo.PoolReport{
 			{Name: "one", Machines: []demo.MachineReport{
 				{Name: "one-a", Before: "machine-one-a", After: "machine-one-a"},

@@ -5,7 +5,10 @@ package demo
 
 import (
 	"bytes"
+	"context"
 	"time"
+
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/test/driver"
@@ -14,6 +17,18 @@ import (
 
 // Digest is digest for tests.
 func Digest(state any) string { return digest(state) }
+
+// AskWebhook has the kube-apiserver ask the webhooks of the resource manager once.
+func AskWebhook(ctx context.Context, shoot kubernetes.Interface) error {
+	return (&workersObserver{shoot: shoot}).askWebhook(ctx)
+}
+
+// Repeat asks until the context ends, and returns what was counted.
+func Repeat(ctx context.Context, ask func(ctx context.Context, i int) (string, error)) RequestsReport {
+	o := &workersObserver{}
+	o.repeat(ctx, &o.report.Webhooks, ask)
+	return o.report.Webhooks
+}
 
 // Moment is what a run shows at one moment.
 type Moment struct {

@@ -18,12 +18,14 @@ import (
 
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
+	resourcesv1alpha1 "github.com/gardener/gardener/pkg/apis/resources/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,12 +51,12 @@ type StateReport = recording.State
 type RequestsReport = recording.Requests
 
 const (
-	vpnInterval      = 500 * time.Millisecond
-	vpnTimeout       = 10 * time.Second
+	askInterval      = 500 * time.Millisecond
+	askTimeout       = 10 * time.Second
 	maxRequestErrors = 10
 )
 
-// workersObserver observes machines, nodes, extensions and VPN of a shoot with workers.
+// workersObserver observes machines, nodes, extensions, VPN and webhooks of a shoot with workers.
 type workersObserver struct {
 	surroundings
 	access *rest.Config
@@ -222,26 +224,70 @@ func (o *workersObserver) note(list *[]string, object any) {
 // askKubelets sends a request through the VPN twice per second until the context ends: the kube-apiserver asks the
 // kubelets of all nodes in turn.
 func (o *workersObserver) askKubelets(ctx context.Context) {
-	ticker := time.NewTicker(vpnInterval)
-	defer ticker.Stop()
 	nodes := slices.Sorted(maps.Keys(o.before.NodeUIDs))
+	if len(nodes) == 0 {
+		return
+	}
+	o.repeat(ctx, &o.report.VPN, func(ctx context.Context, i int) (string, error) {
+		node := nodes[i%len(nodes)]
+		return node, o.askKubelet(ctx, node)
+	})
+}
+
+// repeat asks twice per second until the context ends, one request after the other, and counts.
+func (o *workersObserver) repeat(
+	ctx context.Context, requests *RequestsReport, ask func(ctx context.Context, i int) (whom string, err error),
+) {
+	ticker := time.NewTicker(askInterval)
+	defer ticker.Stop()
 	for i := 0; ; i++ {
-		if len(nodes) > 0 {
-			node := nodes[i%len(nodes)]
-			requestCtx, cancel := context.WithTimeout(ctx, vpnTimeout)
-			err := o.askKubelet(requestCtx, node)
-			cancel()
-			if ctx.Err() != nil {
-				return
-			}
-			o.count(node, err)
+		requestCtx, cancel := context.WithTimeout(ctx, askTimeout)
+		whom, err := ask(requestCtx, i)
+		cancel()
+		if ctx.Err() != nil {
+			return
 		}
+		o.count(requests, whom, err)
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
 	}
+}
+
+// systemPods are what selects the nodes of Gardener's system components. The resource manager's webhook gives it to
+// each pod of them, and its failure policy refuses the pod if nobody answers
+// (NewSystemComponentsConfigMutatingWebhook in gardener's pkg/component/gardener/resourcemanager).
+var systemPods = map[string]string{v1beta1constants.LabelWorkerPoolSystemComponents: "true"}
+
+// askWebhooks has the kube-apiserver ask the resource manager's webhooks twice per second until the context ends, by
+// pods that are created for the sake of the answer only.
+func (o *workersObserver) askWebhooks(ctx context.Context) {
+	o.repeat(ctx, &o.report.Webhooks, func(ctx context.Context, _ int) (string, error) {
+		return "a pod in " + metav1.NamespaceSystem, o.askWebhook(ctx)
+	})
+}
+
+func (o *workersObserver) askWebhook(ctx context.Context) error {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "livecpm-demo-", Namespace: metav1.NamespaceSystem,
+			Labels: map[string]string{resourcesv1alpha1.ManagedBy: resourcesv1alpha1.GardenerManager}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "none", Image: "none.invalid/none"}}},
+	}
+	created := &corev1.Pod{}
+	err := o.shoot.CoreV1().RESTClient().Post().Namespace(pod.Namespace).Resource("pods").
+		VersionedParams(&metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}, scheme.ParameterCodec).
+		Body(pod).MaxRetries(0).Do(ctx).Into(created)
+	if err != nil {
+		return err
+	}
+	for label, value := range systemPods {
+		if created.Spec.NodeSelector[label] != value {
+			return fmt.Errorf("no webhook has been asked: the pod has the node selector %v", created.Spec.NodeSelector)
+		}
+	}
+	return nil
 }
 
 func (o *workersObserver) askKubelet(ctx context.Context, node string) error {
@@ -258,17 +304,17 @@ func (o *workersObserver) askKubelet(ctx context.Context, node string) error {
 	return nil
 }
 
-func (o *workersObserver) count(node string, err error) {
+func (o *workersObserver) count(requests *RequestsReport, whom string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.report.VPN.Requests++
+	requests.Requests++
 	if err == nil {
 		return
 	}
-	o.report.VPN.Failed++
-	if len(o.report.VPN.Errors) < maxRequestErrors {
-		o.report.VPN.Errors = append(o.report.VPN.Errors,
-			fmt.Sprintf("%s %s: %v", time.Now().UTC().Format(time.RFC3339), node, err))
+	requests.Failed++
+	if len(requests.Errors) < maxRequestErrors {
+		requests.Errors = append(requests.Errors,
+			fmt.Sprintf("%s %s: %v", time.Now().UTC().Format(time.RFC3339), whom, err))
 	}
 }
 

@@ -4,11 +4,19 @@
 package demo_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/extension/stateful"
@@ -69,6 +77,77 @@ var _ = Describe("Pools and states", func() {
 		Expect(demo.Digest(map[string]any{"b": int64(1), "a": "secret"})).To(Equal(one))
 		Expect(demo.Digest(map[string]any{"a": "Secret", "b": int64(1)})).NotTo(Equal(one))
 		Expect(demo.Digest(nil)).To(Equal("none"))
+	})
+})
+
+var _ = Describe("Requests that webhooks judge", func() {
+	// asked answers as a kube-apiserver does, and returns what it was asked for and the answer of the demo to it.
+	asked := func(ctx context.Context, answer http.HandlerFunc) (*http.Request, *corev1.Pod, error) {
+		GinkgoHelper()
+		var (
+			request *http.Request
+			pod     = &corev1.Pod{}
+		)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer GinkgoRecover()
+			request = r
+			Expect(json.NewDecoder(r.Body).Decode(pod)).To(Succeed())
+			w.Header().Set("Content-Type", "application/json")
+			answer(w, r)
+		}))
+		defer server.Close()
+		config := &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+		shoot, err := kubernetes.NewForConfig(config)
+		Expect(err).NotTo(HaveOccurred())
+		err = demo.AskWebhook(ctx, shoot)
+		return request, pod, err
+	}
+
+	It("should store no pod, and be content with one that a webhook has changed", func(ctx SpecContext) {
+		request, pod, err := asked(ctx, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"kind":"Pod","apiVersion":"v1","spec":{"nodeSelector":{`+
+				`"worker.gardener.cloud/system-components":"true"}}}`)
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(request.Method + " " + request.URL.String()).
+			To(Equal("POST /api/v1/namespaces/kube-system/pods?dryRun=All"))
+		Expect(pod.Labels).To(Equal(map[string]string{"resources.gardener.cloud/managed-by": "gardener"}))
+	})
+
+	It("should fail where no webhook was asked", func(ctx SpecContext) {
+		_, _, err := asked(ctx, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"kind":"Pod","apiVersion":"v1","spec":{}}`)
+		})
+		Expect(err).To(MatchError(ContainSubstring("no webhook has been asked")))
+	})
+
+	It("should fail where one was not answered, at the first try", func(ctx SpecContext) {
+		attempts := 0
+		_, _, err := asked(ctx, func(w http.ResponseWriter, _ *http.Request) {
+			attempts++
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":500,`+
+				`"reason":"InternalError","message":"failed calling webhook: connection refused"}`)
+		})
+		Expect(err).To(MatchError(ContainSubstring("failed calling webhook")))
+		Expect(attempts).To(Equal(1))
+	})
+
+	It("should be counted until the context ends, with what failed", func(ctx SpecContext) {
+		asking, cancel := context.WithCancel(ctx)
+		requests := demo.Repeat(asking, func(_ context.Context, i int) (string, error) {
+			switch i {
+			case 1:
+				return "one", errors.New("refused")
+			case 2:
+				cancel()
+			}
+			return "one", nil
+		})
+		Expect(requests.Requests).To(Equal(2), "the last one was interrupted")
+		Expect(requests.Failed).To(Equal(1))
+		Expect(requests.Errors).To(ConsistOf(HaveSuffix(" one: refused")))
 	})
 })
 

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// minVPNRequests is below what a run proves nothing.
-	minVPNRequests = 60
+	// minRequests is below what a run proves nothing, through the VPN or by webhooks.
+	minRequests = 60
 	// maxCutByProxy is how many requests of a node may have been cut by its own apiserver-proxies. Two of them end in a
 	// migration, and each may have a request of either connection in hand.
 	maxCutByProxy = 4
@@ -44,8 +44,15 @@ func (w *Workers) Problems() []string {
 		out.add("%d of %d requests through the VPN failed, the first one: %s", w.VPN.Failed, w.VPN.Requests,
 			first(w.VPN.Errors))
 	}
-	if w.VPN.Requests < minVPNRequests {
+	if w.VPN.Requests < minRequests {
 		out.add("only %d requests went through the VPN", w.VPN.Requests)
+	}
+	if w.Webhooks.Failed > 0 {
+		out.add("%d of %d requests that the webhooks of the resource manager judge failed, the first one: %s",
+			w.Webhooks.Failed, w.Webhooks.Requests, first(w.Webhooks.Errors))
+	}
+	if w.Webhooks.Requests < minRequests {
+		out.add("only %d requests asked the webhooks of the resource manager", w.Webhooks.Requests)
 	}
 	return append(out, w.InCluster.problems()...)
 }

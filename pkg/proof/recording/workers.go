@@ -25,6 +25,9 @@ type Workers struct {
 	Operations int `json:"operations"`
 	// VPN counts requests of the kube-apiserver to kubelets, which go through the VPN.
 	VPN Requests `json:"vpn"`
+	// Webhooks counts requests that are refused if none of Gardener's resource managers answers the webhook of it that
+	// the kube-apiserver asks. Recordings from before there was such a count have none.
+	Webhooks Requests `json:"webhooks"`
 	// InCluster counts requests of clients on the nodes to the address of the Service default/kubernetes.
 	InCluster InCluster `json:"inCluster"`
 }

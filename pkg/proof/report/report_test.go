@@ -226,12 +226,17 @@ var _ = Describe("FromRecording", func() {
 			HaveKeyWithValue("machines, nodes and states of extensions that changed", true),
 			HaveKeyWithValue("misdone operations of the test extension", false),
 			HaveKeyWithValue("failed requests through the VPN", false),
+			HaveKeyWithValue("failed requests that webhooks judge", true),
 			HaveKeyWithValue("failed requests of in-cluster clients", false),
 		))
 		rows := map[string][]report.Row{}
 		for _, table := range r.Tables {
 			rows[table.Title] = table.Rows
 		}
+		Expect(rows["Webhooks"]).To(HaveExactElements(
+			report.Row{Cells: []string{"1090", "1"}, Bad: true},
+			report.Row{Cells: []string{"2026-11-20T12:00:00Z a pod in kube-system: connection refused", ""}, Bad: true},
+		))
 		Expect(rows["Worker pools, machines and nodes"]).To(HaveExactElements(
 			report.Row{Cells: []string{"one", "one-a", "machine-one-a", "machine-one-a"}},
 			report.Row{Cells: []string{"one", "one-b", "machine-one-b", "-"}, Bad: true},

@@ -120,6 +120,14 @@ func (r *Report) addNodeTraffic(w recording.Workers) {
 	r.Facts = append(r.Facts,
 		Fact{Name: "failed requests through the VPN", Note: fmt.Sprintf("of %d", w.VPN.Requests),
 			Value: strconv.Itoa(w.VPN.Failed), Bad: w.VPN.Failed > 0 || w.VPN.Requests == 0},
+	)
+	// Older recordings do not count them.
+	if w.Webhooks.Requests > 0 {
+		r.Facts = append(r.Facts, Fact{Name: "failed requests that webhooks judge",
+			Note: fmt.Sprintf("of %d", w.Webhooks.Requests), Value: strconv.Itoa(w.Webhooks.Failed),
+			Bad: w.Webhooks.Failed > 0})
+	}
+	r.Facts = append(r.Facts,
 		Fact{
 			Name: "failed requests of in-cluster clients", Value: strconv.Itoa(w.InCluster.Failed),
 			Note: fmt.Sprintf("of %d; %d of the failed ones cut by an apiserver-proxy that ended", w.InCluster.Requests,
@@ -133,13 +141,10 @@ func (r *Report) addNodeTraffic(w recording.Workers) {
 			r.Facts[len(r.Facts)-1].Bad = true
 		}
 	}
-	vpn := Table{
-		Title: "Through the VPN", Header: []string{"requests", "failed"},
-		Rows: []Row{{Cells: []string{strconv.Itoa(w.VPN.Requests), strconv.Itoa(w.VPN.Failed)}, Bad: w.VPN.Failed > 0}},
-		Note: "Requests of kube-apiserver to kubelets.",
-	}
-	for _, text := range w.VPN.Errors {
-		vpn.Rows = append(vpn.Rows, Row{Cells: []string{text, ""}, Bad: true})
+	r.Tables = append(r.Tables, requestsTable("Through the VPN", "Requests of kube-apiserver to kubelets.", w.VPN))
+	if w.Webhooks.Requests > 0 {
+		r.Tables = append(r.Tables, requestsTable("Webhooks", "Pods in kube-system that are refused if no resource "+
+			"manager answers its webhook. None is stored.", w.Webhooks))
 	}
 	inside := Table{
 		Title:  "Inside of the shoot",
@@ -158,7 +163,20 @@ func (r *Report) addNodeTraffic(w recording.Workers) {
 	for _, text := range slices.Concat(w.InCluster.Doubts, w.InCluster.Errors) {
 		inside.Rows = append(inside.Rows, Row{Cells: []string{text, "", "", "", ""}, Bad: true})
 	}
-	r.Tables = append(r.Tables, vpn, inside)
+	r.Tables = append(r.Tables, inside)
+}
+
+// requestsTable tells how many requests of a kind there were, and why some failed.
+func requestsTable(title, note string, requests recording.Requests) Table {
+	table := Table{
+		Title: title, Header: []string{"requests", "failed"}, Note: note,
+		Rows: []Row{{Cells: []string{strconv.Itoa(requests.Requests), strconv.Itoa(requests.Failed)},
+			Bad: requests.Failed > 0}},
+	}
+	for _, text := range requests.Errors {
+		table.Rows = append(table.Rows, Row{Cells: []string{text, ""}, Bad: true})
+	}
+	return table
 }
 
 func orDash(text string) string {
