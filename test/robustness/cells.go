@@ -339,12 +339,10 @@ func Short() []Cell {
 		cells = append(cells, Cell{Fault: "agent-kill-both", Step: step.Condition, Moment: fault.Boundary})
 	}
 	cells = append(cells,
+		Cell{Fault: "cut-5s", Step: gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined,
+			Moment: fault.Inside},
 		Cell{Fault: "etcd-kill-destination", Step: gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady,
 			Moment: fault.Inside},
-		// Both seeds have voters and serve clients then, for longer than the cut. When the members of the destination
-		// begin to join, five seconds can be over before anything passes the relays.
-		Cell{Fault: "cut-5s", Step: gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete,
-			Moment: fault.At(steps.ReasonWaitingForDNS)},
 		Cell{Fault: "relay-kill-source", Step: gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete,
 			Moment: fault.Inside},
 	)
