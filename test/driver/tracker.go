@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/livecpm/livecpm/pkg/migration/ownership"
 	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
@@ -60,7 +61,16 @@ func NewTracker(source, destination string) *Tracker {
 // actor is a pod or an extension object in a seed that lets a controller act there.
 type actor struct{ seed, controller, name string }
 
-func podIn(seed string, pod *corev1.Pod) actor { return actor{seed, workloadOf(pod), pod.Name} }
+// podIn returns the pod as an actor. What only answers webhooks is none, in either seed, as long as it has the
+// ServiceAccount that may write nothing; whether it also gets no Lease is what each look at who acts in which seed
+// finds out (ownership.OnlyAnswersWebhooks).
+func podIn(seed string, pod *corev1.Pod) actor {
+	controller := workloadOf(pod)
+	if controller == ownership.WebhookServer && pod.Spec.ServiceAccountName == ownership.WebhookServer {
+		controller = ""
+	}
+	return actor{seed, controller, pod.Name}
+}
 
 func extensionIn(seed string, object *unstructured.Unstructured) actor {
 	return actor{seed, extensionOf(object), object.GetName()}

@@ -94,6 +94,20 @@ var _ = Describe("Tracker", func() {
 		Expect(tracker.Overlaps(now)).To(BeEmpty())
 	})
 
+	DescribeTable("should accept in both seeds what answers webhooks, unless it may do more",
+		func(account string, overlaps int) {
+			pod := deploymentPod("livecpm-webhooks", true)
+			pod.Spec.ServiceAccountName = account
+			for _, seed := range []string{"seed-a", "seed-b"} {
+				tracker.Observe(now, seed, pod)
+			}
+			Expect(tracker.Overlaps(now)).To(HaveLen(overlaps))
+			tracker.Gone(now, "seed-a", pod)
+		},
+		Entry(nil, "livecpm-webhooks", 0),
+		Entry(nil, "gardener-resource-manager", 1),
+	)
+
 	It("should notice two providers in charge of one record", func() {
 		tracker.ObserveExtension(now, "seed-a", record("live-external", "api.example", "Reconcile"))
 		tracker.ObserveExtension(now, "seed-b", record("live-other", "other.example", "Restore"))
