@@ -5,6 +5,7 @@ package destination
 
 import (
 	"context"
+	"time"
 
 	vpnshoot "github.com/gardener/gardener/pkg/component/networking/vpn/shoot"
 	"github.com/gardener/gardener/pkg/utils/flow"
@@ -101,19 +102,30 @@ func (n *nodesMove) addVPNClient(g *flow.Graph, dependencies ...flow.TaskIDer) {
 		}, timeout),
 		Dependencies: flow.NewTaskIDs(dependencies...),
 	})
-	ready := g.Add(flow.Task{
-		Name: "Waiting until the regular VPN client has moved",
-		Fn: flows.Retry(func(ctx context.Context) error {
-			return component().Wait(ctx)
-		}, timeout),
+	moved := flows.Retry(func(ctx context.Context) error {
+		return component().Wait(ctx)
+	}, timeout)
+	running := g.Add(flow.Task{
+		Name:         "Waiting until the regular VPN client runs beside the temporary one",
+		Fn:           n.untilClientRuns(moved),
 		Dependencies: flow.NewTaskIDs(deploy),
+	})
+	_ = g.Add(flow.Task{
+		Name: "Waiting until the regular VPN client has moved",
+		Fn: func(ctx context.Context) error {
+			if n.highlyAvailable() {
+				return nil // The temporary one had to stay until then.
+			}
+			return moved(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(running),
 	})
 	destroyTemporary := g.Add(flow.Task{
 		Name: "Removing the temporary VPN client",
 		Fn: flows.Retry(func(ctx context.Context) error {
 			return n.destroyTwin(ctx, n.botanist, overlap.VPN)
 		}, timeout),
-		Dependencies: flow.NewTaskIDs(ready),
+		Dependencies: flow.NewTaskIDs(running),
 	})
 	_ = g.Add(flow.Task{
 		Name:         "Waiting until the tunnel is connected without the temporary VPN client",
@@ -132,6 +144,28 @@ func (n *nodesMove) addVPNClient(g *flow.Graph, dependencies ...flow.TaskIDer) {
 		Dependencies: flow.NewTaskIDs(destroyTemporary),
 	})
 }
+
+// clientInterval is how often the move of the only client of a VPN is looked at.
+const clientInterval = 500 * time.Millisecond
+
+// untilClientRuns waits for the moment from which the temporary VPN client is in the way. In a VPN that is not highly
+// available the two take the one place of the server from each other, every few seconds, and cut what goes through the
+// tunnel each time. Otherwise both are connected for as long as it takes, and moved is waited for.
+func (n *nodesMove) untilClientRuns(moved flow.TaskFn) flow.TaskFn {
+	check := flow.TaskFn(n.inShoot(n.botanist, func(ctx context.Context, access *shootAccess) error {
+		return overlap.CheckVPNClient(ctx, n.SeedClientSet.Client(), access.client,
+			n.botanist.Shoot.ControlPlaneNamespace)
+	})).RetryUntilTimeout(clientInterval, n.Timings.RolloutTimeout)
+	return func(ctx context.Context) error {
+		if n.highlyAvailable() {
+			return moved(ctx)
+		}
+		return check(ctx)
+	}
+}
+
+// highlyAvailable reports whether the VPN has places for the temporary client beside the regular one.
+func (n *nodesMove) highlyAvailable() bool { return n.plain.Shoot.VPNHighAvailabilityEnabled }
 
 // settleGraph gives kube-apiserver, apiserver-proxy and VPN server the form that the gardenlet gives them. The second
 // apiserver-proxy serves the new address until the regular one does on all nodes.

@@ -6,6 +6,7 @@ package destination_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	resourcesv1alpha1 "github.com/gardener/gardener/pkg/apis/resources/v1alpha1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	vpnshoot "github.com/gardener/gardener/pkg/component/networking/vpn/shoot"
 	gardeneroperation "github.com/gardener/gardener/pkg/gardenlet/operation"
@@ -47,13 +49,24 @@ type vpnClient struct {
 	vpnshoot.Interface
 	journal func(string)
 	pods    []net.IPNet
+	// ready is what keeps the wait from its end.
+	ready func() error
 }
 
 func (v *vpnClient) SetPodNetworkCIDRs(cidrs []net.IPNet) { v.pods = cidrs }
 func (*vpnClient) SetServiceNetworkCIDRs([]net.IPNet)     {}
 func (*vpnClient) SetNodeNetworkCIDRs([]net.IPNet)        {}
 func (v *vpnClient) Deploy(context.Context) error         { v.journal("deploy regular client"); return nil }
-func (v *vpnClient) Wait(context.Context) error           { v.journal("regular client ready"); return nil }
+
+func (v *vpnClient) Wait(context.Context) error {
+	if v.ready != nil {
+		if err := v.ready(); err != nil {
+			return err
+		}
+	}
+	v.journal("regular client ready")
+	return nil
+}
 
 var _ = Describe("Shoots with workers", func() {
 	var (
@@ -241,6 +254,7 @@ var _ = Describe("Shoots with workers", func() {
 			deps := newDeps(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 			deps.Timings.PollInterval, deps.Timings.RolloutTimeout = time.Millisecond, timeout
 			b := newBotanist(deps)
+			b.Shoot.VPNHighAvailabilityEnabled = true
 			err := destination.MoveVPN(ctx, deps,
 				destination.VPNMove{Botanist: b, Plain: b, Shoot: shoot, Kubelets: kubelets()})
 			if err == nil {
@@ -257,6 +271,35 @@ var _ = Describe("Shoots with workers", func() {
 				"deploy regular client", "regular client ready", "delete livecpm-vpn-shoot",
 				"GET /api/v1/nodes/a/proxy/healthz",
 			}))
+		})
+
+		It("should remove the temporary one as soon as the regular one runs, where the server has one place", func() {
+			applied := &resourcesv1alpha1.ManagedResource{
+				ObjectMeta: metav1.ObjectMeta{Name: "shoot-core-vpn-shoot", Namespace: namespace},
+				Status: resourcesv1alpha1.ManagedResourceStatus{Conditions: []gardencorev1beta1.Condition{
+					{Type: resourcesv1alpha1.ResourcesApplied, Status: gardencorev1beta1.ConditionTrue}}},
+			}
+			regular := &appsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Name: "vpn-shoot", Namespace: metav1.NamespaceSystem},
+				Status: appsv1.DeploymentStatus{UpdatedReplicas: 1, Conditions: []appsv1.DeploymentCondition{
+					{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}}},
+			}
+			shoot := newShoot(node("a", corev1.ConditionTrue), temporary(), regular)
+			deps := newDeps(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, applied)
+			deps.Timings.PollInterval, deps.Timings.RolloutTimeout = time.Millisecond, patience.Eventually
+			b := newBotanist(deps)
+			b.Shoot.Components.SystemComponents.VPNShoot.(*vpnClient).ready = func() error {
+				// The resource manager sees it later.
+				left := &appsv1.StatefulSetList{}
+				if err := shoot.List(ctx, left); err != nil || len(left.Items) == 0 {
+					return err
+				}
+				return errors.New("not yet")
+			}
+			Expect(destination.MoveVPN(ctx, deps,
+				destination.VPNMove{Botanist: b, Plain: b, Shoot: shoot, Kubelets: kubelets()})).To(Succeed())
+			Expect(entries[:2]).To(Equal([]string{"deploy regular client", "delete livecpm-vpn-shoot"}))
+			Expect(entries).To(ContainElement("regular client ready"))
 		})
 
 		It("should be repeatable", func() {

@@ -10,14 +10,17 @@ import (
 	"strconv"
 	"strings"
 
+	resourcesv1alpha1 "github.com/gardener/gardener/pkg/apis/resources/v1alpha1"
 	"github.com/gardener/gardener/pkg/component/networking/apiserverproxy"
 	vpnseedserver "github.com/gardener/gardener/pkg/component/networking/vpn/seedserver"
 	vpnshoot "github.com/gardener/gardener/pkg/component/networking/vpn/shoot"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/utils/kubernetes/health"
 	secretsutils "github.com/gardener/gardener/pkg/utils/secrets"
 	secretsmanager "github.com/gardener/gardener/pkg/utils/secrets/manager"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +32,9 @@ const (
 	ManagedResourceAPIServerProxy = "shoot-core-apiserver-proxy"
 	// managedResourceVPN is that of the VPN client.
 	managedResourceVPN = "shoot-core-vpn-shoot"
+	// vpnClient is the name of its Deployment in the shoot (deploymentName in gardener's
+	// pkg/component/networking/vpn/shoot).
+	vpnClient = "vpn-shoot"
 
 	// envEndpoint is the environment variable of the VPN client with the name that it connects to.
 	envEndpoint = "ENDPOINT"
@@ -86,6 +92,35 @@ func DeployVPNClient(ctx context.Context, b *botanist.Botanist, component vpnsho
 	component.SetNodeNetworkCIDRs(b.Shoot.Networks.Nodes)
 	if err := component.Deploy(ctx); err != nil {
 		return fmt.Errorf("failed to deploy the VPN client: %w", err)
+	}
+	return nil
+}
+
+// CheckVPNClient returns an error unless the regular VPN client, in a VPN that is not highly available, runs in the form
+// that DeployVPNClient has given it last. It waits neither for the end of the former pod nor for the resource manager to
+// notice it, which takes up to a minute more.
+func CheckVPNClient(ctx context.Context, seed, shoot client.Client, namespace string) error {
+	resource := &resourcesv1alpha1.ManagedResource{}
+	key := client.ObjectKey{Namespace: namespace, Name: managedResourceVPN}
+	if err := seed.Get(ctx, key, resource); err != nil {
+		return fmt.Errorf("failed to get ManagedResource %s: %w", key, err)
+	}
+	if err := health.CheckManagedResourceApplied(resource); err != nil {
+		return fmt.Errorf("failed to change the VPN client: %w", err)
+	}
+	deployment := &appsv1.Deployment{}
+	key = client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: vpnClient}
+	if err := shoot.Get(ctx, key, deployment); err != nil {
+		return fmt.Errorf("failed to get Deployment %s of the shoot: %w", key, err)
+	}
+	if err := health.CheckDeployment(deployment); err != nil {
+		return fmt.Errorf("failed to roll out Deployment %s of the shoot: %w", key, err)
+	}
+	// It may have more pods than it asks for while it rolls. All are available if none is unavailable.
+	status := deployment.Status
+	if want := ptr.Deref(deployment.Spec.Replicas, 1); status.UpdatedReplicas < want || status.UnavailableReplicas > 0 {
+		return fmt.Errorf("failed to roll out Deployment %s of the shoot: %d of %d pods are new, %d are not available",
+			key, status.UpdatedReplicas, want, status.UnavailableReplicas)
 	}
 	return nil
 }
