@@ -152,10 +152,10 @@ const clientInterval = 500 * time.Millisecond
 // available the two take the one place of the server from each other, every few seconds, and cut what goes through the
 // tunnel each time. Otherwise both are connected for as long as it takes, and moved is waited for.
 func (n *nodesMove) untilClientRuns(moved flow.TaskFn) flow.TaskFn {
-	check := flow.TaskFn(n.inShoot(n.botanist, func(ctx context.Context, access *shootAccess) error {
+	check := n.inShoot(n.botanist, func(ctx context.Context, access *shootAccess) error {
 		return overlap.CheckVPNClient(ctx, n.SeedClientSet.Client(), access.client,
 			n.botanist.Shoot.ControlPlaneNamespace)
-	})).RetryUntilTimeout(clientInterval, n.Timings.RolloutTimeout)
+	}).RetryUntilTimeout(clientInterval, n.Timings.RolloutTimeout)
 	return func(ctx context.Context) error {
 		if n.highlyAvailable() {
 			return moved(ctx)

@@ -96,9 +96,9 @@ func DeployVPNClient(ctx context.Context, b *botanist.Botanist, component vpnsho
 	return nil
 }
 
-// CheckVPNClient returns an error unless the regular VPN client, in a VPN that is not highly available, runs in the form
-// that DeployVPNClient has given it last. It waits neither for the end of the former pod nor for the resource manager to
-// notice it, which takes up to a minute more.
+// CheckVPNClient returns an error unless the regular VPN client, in a VPN that is not highly available, runs in the
+// form that DeployVPNClient has given it last. It waits neither for the end of the former pod nor for the resource
+// manager to notice it, which takes up to a minute more.
 func CheckVPNClient(ctx context.Context, seed, shoot client.Client, namespace string) error {
 	resource := &resourcesv1alpha1.ManagedResource{}
 	key := client.ObjectKey{Namespace: namespace, Name: managedResourceVPN}

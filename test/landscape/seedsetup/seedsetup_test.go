@@ -72,7 +72,7 @@ var _ = Describe("Setup", func() {
 		}
 	})
 
-	It("should let machines reach the landscape and each other, which the policies of provider-local do not know", func() {
+	It("should let machines reach the landscape and each other, unknown to the policies of provider-local", func() {
 		cfg, err := config.New(config.Place{Prefix: "test", Network: "192.0.2", Repo: "/repo",
 			State: GinkgoT().TempDir(), Cache: "/cache"})
 		Expect(err).NotTo(HaveOccurred())
