@@ -256,11 +256,6 @@ func (o *workersObserver) repeat(
 	}
 }
 
-// systemPods are what selects the nodes of Gardener's system components. The resource manager's webhook gives it to
-// each pod of them, and its failure policy refuses the pod if nobody answers
-// (NewSystemComponentsConfigMutatingWebhook in gardener's pkg/component/gardener/resourcemanager).
-var systemPods = map[string]string{v1beta1constants.LabelWorkerPoolSystemComponents: "true"}
-
 // askWebhooks has the kube-apiserver ask the resource manager's webhooks twice per second until the context ends, by
 // pods that are created for the sake of the answer only.
 func (o *workersObserver) askWebhooks(ctx context.Context) {
@@ -269,6 +264,9 @@ func (o *workersObserver) askWebhooks(ctx context.Context) {
 	})
 }
 
+// askWebhook creates such a pod. The resource manager's webhook has each pod of Gardener's system components select
+// their nodes, and its failure policy refuses the pod if nobody answers (NewSystemComponentsConfigMutatingWebhook in
+// gardener's pkg/component/gardener/resourcemanager).
 func (o *workersObserver) askWebhook(ctx context.Context) error {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "livecpm-demo-", Namespace: metav1.NamespaceSystem,
@@ -282,10 +280,8 @@ func (o *workersObserver) askWebhook(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for label, value := range systemPods {
-		if created.Spec.NodeSelector[label] != value {
-			return fmt.Errorf("no webhook has been asked: the pod has the node selector %v", created.Spec.NodeSelector)
-		}
+	if created.Spec.NodeSelector[v1beta1constants.LabelWorkerPoolSystemComponents] != "true" {
+		return fmt.Errorf("no webhook has been asked: the pod has the node selector %v", created.Spec.NodeSelector)
 	}
 	return nil
 }

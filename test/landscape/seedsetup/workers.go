@@ -31,9 +31,6 @@ const (
 	toolGardenerMachines         = "gardener-machines"
 )
 
-// landscapeBits is the size of the landscape's network.
-const landscapeBits = 24
-
 var (
 	//go:embed manifests/cloud.yaml
 	cloudManifest string
@@ -107,16 +104,12 @@ func (s *Setup) deployCloud(ctx context.Context) error {
 // machinesManifest lets the machines of the landscape's shoot out of their pods. They are in a namespace of the name
 // that provider-local gives them (NamespaceName in gardener's pkg/provider-local/controller/infrastructure).
 func (s *Setup) machinesManifest() ([]byte, error) {
-	landscape, err := netip.ParseAddr(s.Config.HubIP)
-	if err != nil {
-		return nil, fmt.Errorf("failed to parse the address of the hub: %w", err)
-	}
-	network, err := landscape.Prefix(landscapeBits)
+	network, err := netip.ParsePrefix(s.Config.HubIP + "/24")
 	if err != nil {
 		return nil, fmt.Errorf("failed to find the network of the landscape: %w", err)
 	}
 	return apply.Render("machines.yaml", machinesManifest, map[string]string{
 		"Namespace": "infra-shoot--demo--" + s.Config.Shoot,
-		"Network":   network.String(),
+		"Network":   network.Masked().String(),
 	})
 }
