@@ -342,7 +342,7 @@ var _ = Describe("livecpm-agent", func() {
 			"config": map[string]any{
 				"dns": map[string]any{"margin": "5s", "resolvers": []any{"10.0.0.1:53"}},
 				"controllers": map[string]any{"liveMigration": map[string]any{
-					"stepDeadlines": map[string]any{"SourceSeedCleanup": "1h"}, "workers": true,
+					"stepDeadlines": map[string]any{"SourceSeedCleanup": "1h"}, "workers": false,
 				}},
 			},
 		})
@@ -353,7 +353,7 @@ var _ = Describe("livecpm-agent", func() {
 				{Namespace: "registries", Name: "mirror"}}}))
 		Expect(config.LeaderElection.ResourceNamespace).To(Equal(namespace))
 		Expect(config.DNS.Margin.Seconds()).To(BeEquivalentTo(5))
-		Expect(config.Controllers.LiveMigration.Workers).To(HaveValue(BeTrue()))
+		Expect(config.Controllers.LiveMigration.Workers).To(HaveValue(BeFalse()))
 
 		// Every file that the configuration names is mounted.
 		container := only[*appsv1.Deployment](objects).Spec.Template.Spec.Containers[0]

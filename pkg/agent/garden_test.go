@@ -212,7 +212,7 @@ func (c *checks) checker() *preflight.Checker {
 			return nil, errors.New("there are no etcds in this test")
 		},
 		Running: simulation.RolledOut, Rollout: simulation.GardenletRolledOut,
-		Extensions: simulation.NoExtensions,
+		Extensions: simulation.NoExtensions, Machines: simulation.NoMachines, TLSEndsAtGateway: simulation.EndsTLS,
 	})
 	Expect(err).NotTo(HaveOccurred())
 	return checker

@@ -53,6 +53,11 @@ func AccessControl(types []string) Fact {
 	return fixed(seedfacts.AnnotationAccessControl, strings.Join(slices.Sorted(slices.Values(types)), ","))
 }
 
+// Workers is the fact that the agent migrates shoots with workers or does not, which does not change as long as it runs.
+func Workers(permitted bool) Fact {
+	return fixed(seedfacts.AnnotationWorkers, strconv.FormatBool(permitted))
+}
+
 // Protocols is the fact that the agent speaks these with that of another seed, which does not change as long as it
 // runs.
 func Protocols(own steps.Protocols) Fact {

@@ -96,6 +96,8 @@ var _ = Describe("Publisher", func() {
 				GatewayDrain: metav1.Duration{Duration: time.Minute}}}),
 			seedfacts.AnnotationAgent, `{"release":"v0.1.0","gardener":"v1.150.0","relay":"relay:v0.1.0",`+
 				`"waits":{"dnsMargin":"30s","drain":"1m10s","drainTimeout":"1m0s","gatewayDrain":"1m0s"}}`),
+		Entry("that it migrates shoots with workers", agent.Workers(true), seedfacts.AnnotationWorkers, "true"),
+		Entry("that it does not", agent.Workers(false), seedfacts.AnnotationWorkers, "false"),
 		Entry("no extension for access control", agent.AccessControl(nil), seedfacts.AnnotationAccessControl, ""),
 	)
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
@@ -22,8 +21,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// Options are what a Checker needs. All of them are required, but for Machines and TLSEndsAtGateway where shoots with
-// workers are not permitted.
+// Options are what a Checker needs. All of them are required, but for ForbidsWorkers.
 type Options struct {
 	// Reader reads the garden. It should not be a cache.
 	Reader client.Reader
@@ -37,8 +35,8 @@ type Options struct {
 	Protocols steps.Protocols
 	// Etcds looks at the etcds of the shoot in that seed.
 	Etcds func(ctx context.Context, shoot *gardencorev1beta1.Shoot) ([]EtcdView, error)
-	// Workers reports that shoots with workers are permitted.
-	Workers bool
+	// ForbidsWorkers reports that the agent is configured not to migrate shoots with workers.
+	ForbidsWorkers bool
 	// Machines looks at the machines of the shoot in that seed.
 	Machines func(ctx context.Context, shoot *gardencorev1beta1.Shoot) (MachinesView, error)
 	// Running reads the Shoot as the gardenlet in that seed has last rolled it out.
@@ -71,10 +69,10 @@ func New(options Options) (*Checker, error) {
 		{"Version", options.Version != ""},
 		{"Protocols", options.Protocols != (steps.Protocols{})},
 		{"Etcds", options.Etcds != nil},
-		{"Machines", options.Machines != nil || !options.Workers},
+		{"Machines", options.Machines != nil},
 		{"Running", options.Running != nil},
 		{"Rollout", options.Rollout != nil},
-		{"TLSEndsAtGateway", options.TLSEndsAtGateway != nil || !options.Workers},
+		{"TLSEndsAtGateway", options.TLSEndsAtGateway != nil},
 		{"Extensions", options.Extensions != nil},
 		{"Clock", options.Clock != nil},
 	} {
@@ -136,7 +134,7 @@ func (c *Checker) Rival(ctx context.Context, shoot *gardencorev1beta1.Shoot) str
 // readSeeds reads what is in the garden of the facts that the guards look at.
 func (c *Checker) readSeeds(ctx context.Context, shoot *gardencorev1beta1.Shoot) Facts {
 	facts := Facts{Shoot: shoot, OwnSeed: c.options.OwnSeed, Gardenlet: c.options.Gardenlet, Version: c.options.Version,
-		Protocols: c.options.Protocols, PermitsWorkers: c.options.Workers}
+		Protocols: c.options.Protocols, ForbidsWorkers: c.options.ForbidsWorkers}
 	if source, destination, between := steps.Seeds(shoot); between {
 		facts.Source = c.seed(ctx, source)
 		facts.Destination = c.seed(ctx, destination)
@@ -171,13 +169,10 @@ func (c *Checker) readAll(ctx context.Context, shoot *gardencorev1beta1.Shoot) F
 		facts.RunningRead = true
 		facts.Running, facts.RunningError = c.options.Running(ctx, shoot)
 	}
-	if c.options.Workers && !v1beta1helper.IsWorkerless(shoot) {
-		facts.MachinesRead = true
+	if isSource && goesWithWorkers(facts) {
+		facts.MachinesRead, facts.TLSEndsRead = true, true
 		facts.Machines, facts.MachinesError = c.options.Machines(ctx, shoot)
-		if isSource {
-			facts.TLSEndsRead = true
-			facts.TLSEndsAtGateway, facts.TLSEndsError = c.options.TLSEndsAtGateway(ctx, shoot)
-		}
+		facts.TLSEndsAtGateway, facts.TLSEndsError = c.options.TLSEndsAtGateway(ctx, shoot)
 	}
 	if shoot.Spec.ExposureClassName != nil {
 		facts.ExposureClass, facts.ExposureClassError = ReadExposureClass(ctx, c.options.Reader, shoot)

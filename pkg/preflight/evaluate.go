@@ -102,8 +102,9 @@ type Facts struct {
 	Etcds []EtcdView
 	// EtcdsError tells why they could not be read.
 	EtcdsError error
-	// PermitsWorkers reports whether the agent in OwnSeed permits shoots with workers.
-	PermitsWorkers bool
+	// ForbidsWorkers reports that the agent in OwnSeed is configured not to migrate shoots with workers, whatever the
+	// Seed says of it yet.
+	ForbidsWorkers bool
 	// MachinesRead reports that the machines were to be read. Otherwise their check is left out.
 	MachinesRead bool
 	// Machines are the shoot's machines in OwnSeed.
@@ -157,7 +158,7 @@ func Evaluate(f Facts) []Finding {
 	}
 	findings = append(findings,
 		checkHighAvailability(f),
-		checkWorkerless(f),
+		checkWorkers(f),
 		checkNotHibernated(f),
 		checkLastOperation(f),
 		checkCredentialsRotation(f),
@@ -165,7 +166,7 @@ func Evaluate(f Facts) []Finding {
 		checkNotASeed(f),
 	)
 	findings = append(findings, checkSpecification(f)...)
-	findings = append(findings, checkWorkers(f)...)
+	findings = append(findings, checkOfWorkers(f)...)
 	for _, check := range []struct {
 		name  Name
 		check func(Facts) Finding

@@ -43,8 +43,13 @@ const (
 	// HighAvailability passes if the control plane is highly available. With one etcd member there is no quorum to
 	// share.
 	HighAvailability Name = "HighAvailability"
-	// Workerless passes if the shoot has no workers, or if the agent's configuration permits them.
-	Workerless Name = "Workerless"
+	// Workers passes if the shoot has no workers, or if neither the shoot nor the agent of the source keeps it from
+	// going with them.
+	Workers Name = "Workers"
+	// WorkersInDestination passes if the agent of the destination does not either. It is made for shoots with workers.
+	WorkersInDestination Name = "WorkersInDestination"
+	// VPN warns of a highly available VPN between the control plane and the nodes. It is made for shoots with workers.
+	VPN Name = "VPN"
 	// SpecReconciled passes if no change of the specification is still to be rolled out in the source. Changes of what
 	// both kube-apiservers must share have the checks that follow.
 	SpecReconciled Name = "SpecReconciled"

@@ -25,6 +25,12 @@ func gardenletRolledOut(context.Context) (preflight.RolloutView, error) {
 	return preflight.RolloutView{Name: "garden/gardenlet", Version: "v1.150.0"}, nil
 }
 
+func noMachines(context.Context, *gardencorev1beta1.Shoot) (preflight.MachinesView, error) {
+	return preflight.MachinesView{}, nil
+}
+
+func endsTLS(context.Context, *gardencorev1beta1.Shoot) (bool, error) { return true, nil }
+
 var _ = Describe("A gardenlet that migrates by itself", func() {
 	const (
 		conditionsOnly = `{"f:status":{"f:liveMigration":{".":{},"f:conditions":{}}}}`
@@ -43,6 +49,7 @@ var _ = Describe("A gardenlet that migrates by itself", func() {
 				return nil, nil
 			},
 			Running: rolledOut, Rollout: gardenletRolledOut, Extensions: noExtensions,
+			Machines: noMachines, TLSEndsAtGateway: endsTLS,
 			Clock: testclock.NewFakePassiveClock(w.Now),
 		})
 		Expect(err).NotTo(HaveOccurred())

@@ -319,8 +319,8 @@ var _ = Describe("Evaluate", func() {
 			tolerance.Type = gardencorev1beta1.FailureToleranceTypeZone
 		}),
 
-		Entry("workers", preflight.Workerless, preflight.Fail,
-			"1 worker pools", func(w *preflight.Facts) {
+		Entry("workers whose nodes have no known range", preflight.Workers, preflight.Fail,
+			"spec.networking.nodes", func(w *preflight.Facts) {
 				w.Shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}}
 			}),
 
@@ -1206,6 +1206,7 @@ var _ = Describe("Checker", func() {
 		return preflight.Options{
 			Reader: c, OwnSeed: world.OwnSeed, Gardenlet: world.Gardenlet, Version: world.Version, Etcds: etcds,
 			Protocols: world.Protocols, Running: rolledOut, Rollout: gardenletRolledOut, Extensions: noExtensions,
+			Machines: noMachines, TLSEndsAtGateway: endsTLS,
 			Clock: testclock.NewFakePassiveClock(world.Now),
 		}
 	}
@@ -1282,8 +1283,8 @@ var _ = Describe("Checker", func() {
 		Entry("what runs", "Running", func(o *preflight.Options) { o.Running = nil }),
 		Entry("the gardenlet's Deployment", "Rollout", func(o *preflight.Options) { o.Rollout = nil }),
 		Entry("the extensions", "Extensions", func(o *preflight.Options) { o.Extensions = nil }),
-		Entry("the machines and the gateway, where workers are permitted", "Machines, TLSEndsAtGateway",
-			func(o *preflight.Options) { o.Workers = true }),
+		Entry("the machines", "Machines", func(o *preflight.Options) { o.Machines = nil }),
+		Entry("the gateway", "TLSEndsAtGateway", func(o *preflight.Options) { o.TLSEndsAtGateway = nil }),
 		Entry("the clock", "Clock", func(o *preflight.Options) { o.Clock = nil }),
 	)
 

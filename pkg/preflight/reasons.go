@@ -15,7 +15,8 @@ import (
 var reasons = map[Name]steps.Reason{
 	Intent:                      steps.ReasonNotRequested,
 	HighAvailability:            steps.ReasonNotHighlyAvailable,
-	Workerless:                  steps.ReasonWorkersNotSupported,
+	Workers:                     steps.ReasonWorkersNotSupported,
+	WorkersInDestination:        steps.ReasonWorkersNotSupported,
 	SpecReconciled:              steps.ReasonShootNotReconciled,
 	EncryptionConfig:            steps.ReasonShootNotReconciled,
 	KubernetesVersion:           steps.ReasonShootNotReconciled,

@@ -6,11 +6,14 @@ package preflight
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 
+	"github.com/livecpm/livecpm/pkg/migration/pages"
+	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -22,42 +25,103 @@ type MachinesView struct {
 	Machines []machinev1alpha1.Machine
 }
 
-func checkWorkerless(f Facts) Finding {
-	const classically = "remove the intent annotation to migrate classically"
+const (
+	// fieldWorkers is where the configuration of an agent says whether it migrates shoots with workers.
+	fieldWorkers = "controllers.liveMigration.workers"
+	// classically is the way out for a shoot whose workers keep it from going live.
+	classically = "remove the intent annotation to migrate classically"
+)
 
+// checkWorkers judges the workers by the shoot itself and by the source: what no other destination changes.
+func checkWorkers(f Facts) Finding {
 	workers := f.Shoot.Spec.Provider.Workers
 	switch {
 	case v1beta1helper.IsWorkerless(f.Shoot):
-		return pass(Workerless, "the shoot has no workers")
+		return pass(Workers, "the shoot has no workers")
 	case v1beta1helper.IsShootSelfHosted(workers):
-		return fail(Workerless, classically, "the shoot runs its control plane on its own workers")
-	case !f.PermitsWorkers:
-		return fail(Workerless,
-			classically+"; shoots with workers are migrated live only if the agents of both seeds permit it "+
-				"(controllers.liveMigration.workers)",
-			"the shoot has %d worker pools", len(workers))
+		return fail(Workers, classically, "the shoot runs its control plane on its own workers")
+	case !steps.MayGoWithWorkers(f.Shoot):
+		return fail(Workers, "remove this annotation if the shoot may go with its workers, or "+classically,
+			"the shoot has %d worker pools, and its annotation %s is %q", len(workers), steps.AnnotationWithWorkers,
+			f.Shoot.Annotations[steps.AnnotationWithWorkers])
 	case f.Shoot.Spec.Networking == nil || f.Shoot.Spec.Networking.Nodes == nil:
-		return fail(Workerless, "get the shoot reconciled, so that the range of its nodes is known, or "+classically,
+		return fail(Workers, "get the shoot reconciled, so that the range of its nodes is known, or "+classically,
 			"spec.networking.nodes of the shoot is not set")
 	}
-	return pass(Workerless, "the shoot has %d worker pools, and the agent of seed %s permits that", len(workers),
-		f.OwnSeed)
+	if problem := f.permitsWorkers(Workers, f.Source); problem != nil {
+		return *problem
+	}
+	return pass(Workers, "the shoot has %d worker pools, and the agent of seed %s permits that", len(workers),
+		f.Source.Name)
 }
 
-// checkWorkers makes the checks that only shoots with workers need. What they look at passes on its own account in the
-// course of an ordinary day, and the source's controllers continue with it until step 7. Therefore they are made once,
-// by the source before it begins.
-func checkWorkers(f Facts) []Finding {
-	workers := f.Shoot.Spec.Provider.Workers
-	if len(workers) == 0 || v1beta1helper.IsShootSelfHosted(workers) || !f.PermitsWorkers ||
-		f.ownRole() != steps.Source {
+// checkWorkersInDestination asks the destination for its permission.
+func checkWorkersInDestination(f Facts) Finding {
+	if problem := f.permitsWorkers(WorkersInDestination, f.Destination); problem != nil {
+		return *problem
+	}
+	return pass(WorkersInDestination, "the agent of seed %s permits shoots with workers", f.Destination.Name)
+}
+
+// permitsWorkers returns a finding of the given name unless the agent of the seed has published that it migrates shoots
+// with workers. The agent that looks believes its own configuration, too: what it has published may be of before its
+// restart.
+func (f Facts) permitsWorkers(name Name, seed SeedView) *Finding {
+	refused := fail(name, "set "+fieldWorkers+" to true in the configuration of that agent, choose another "+
+		"destination, or "+classically, "the agent of seed %s does not migrate shoots with workers", seed.Name)
+	if f.ForbidsWorkers && seed.Name == f.OwnSeed {
+		return &refused
+	}
+	if seed.Seed == nil {
+		finding := unknown(name, remedyRead, "seed %s could not be read: %v", seed.Name, seed.Error)
+		return &finding
+	}
+	value := seed.Seed.Annotations[seedfacts.AnnotationWorkers]
+	permits, err := strconv.ParseBool(value)
+	switch {
+	case err != nil:
+		finding := unknown(name, remedyPublish,
+			"the agent of seed %s has not published whether it migrates shoots with workers (its annotation %s is %q)",
+			seed.Name, seedfacts.AnnotationWorkers, value)
+		return &finding
+	case !permits:
+		return &refused
+	}
+	return nil
+}
+
+// goesWithWorkers reports whether the shoot has workers and nothing that checkWorkers knows of keeps them.
+func goesWithWorkers(f Facts) bool {
+	return !v1beta1helper.IsWorkerless(f.Shoot) && checkWorkers(f).Status == Pass
+}
+
+// checkOfWorkers makes the checks that only shoots with workers need, if the shoot goes with them at all. What those of
+// the source look at passes on its own account in the course of an ordinary day, and the source's controllers continue
+// with it until step 7. Therefore they are not made again by the destination.
+func checkOfWorkers(f Facts) []Finding {
+	if !goesWithWorkers(f) {
 		return nil
 	}
-	findings := []Finding{checkTLSTermination(f)}
+	findings := []Finding{checkWorkersInDestination(f)}
+	if f.ownRole() == steps.Destination {
+		return findings
+	}
+	findings = append(findings, checkVPN(f), checkTLSTermination(f))
 	if f.MachinesRead {
 		findings = append(findings, checkMachines(f))
 	}
 	return findings
+}
+
+// checkVPN warns of what nobody has tried. It goes when somebody has.
+func checkVPN(f Facts) Finding {
+	if !v1beta1helper.IsHAVPNEnabled(f.Shoot) {
+		return pass(VPN, "the VPN is not highly available")
+	}
+	finding := pass(VPN, "the VPN is highly available: no migration with one has been run yet, and kubectl exec and "+
+		"logs, webhooks and aggregated APIs in the shoot depend on it")
+	finding.Status, finding.Remedy = Warn, "try it with a shoot that may be disturbed first ("+pages.Compatibility+")"
+	return finding
 }
 
 // checkMachines asks for machines that are what their deployments want. A machine whose node is not ready is carried

@@ -8,6 +8,7 @@ import (
 	"errors"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -24,7 +25,9 @@ import (
 // fitWithWorkers returns a world with two settled worker pools in which every check passes.
 func fitWithWorkers() preflight.Facts {
 	w := fit()
-	w.PermitsWorkers = true
+	for _, seed := range []*gardencorev1beta1.Seed{w.Source.Seed, w.Destination.Seed} {
+		metav1.SetMetaDataAnnotation(&seed.ObjectMeta, seedfacts.AnnotationWorkers, "true")
+	}
 	w.MachinesRead = true
 	w.Shoot.Generation, w.Shoot.Status.ObservedGeneration = 8, 7
 	w.TLSEndsRead, w.TLSEndsAtGateway = true, true
@@ -49,14 +52,29 @@ func fitWithWorkers() preflight.Facts {
 }
 
 var _ = Describe("Shoots with workers", func() {
-	It("should be fit if the agent permits them and all is settled", func() {
+	It("should be fit if both agents permit them and all is settled", func() {
 		findings := preflight.Evaluate(fitWithWorkers())
 		Expect(preflight.Obstacles(findings)).To(BeEmpty())
-		Expect(find(findings, preflight.Workerless).Evidence).
+		Expect(find(findings, preflight.Workers).Evidence).
 			To(Equal("the shoot has 2 worker pools, and the agent of seed seed-a permits that"))
+		Expect(find(findings, preflight.WorkersInDestination).Evidence).
+			To(Equal("the agent of seed seed-b permits shoots with workers"))
 		Expect(find(findings, preflight.Machines).Evidence).To(Equal("4 machines are settled"))
 		Expect(find(findings, preflight.SpecReconciled).Status).To(Equal(preflight.Pass))
 	})
+
+	DescribeTable("are warned of a VPN that nobody has tried, and go with it",
+		func(annotation string, expected preflight.Status) {
+			w := fitWithWorkers()
+			metav1.SetMetaDataAnnotation(&w.Shoot.ObjectMeta, v1beta1constants.ShootAlphaControlPlaneHAVPN, annotation)
+			findings := preflight.Evaluate(w)
+			Expect(find(findings, preflight.VPN).Status).To(Equal(expected))
+			Expect(preflight.Obstacles(findings)).To(BeEmpty())
+		},
+		Entry("with one server", "false", preflight.Pass),
+		Entry("highly available", "true", preflight.Warn),
+		Entry("highly available, as the control plane is", "", preflight.Warn),
+	)
 
 	DescribeTable("are refused",
 		func(change func(*preflight.Facts), name preflight.Name, reason steps.Reason, evidence string) {
@@ -70,13 +88,29 @@ var _ = Describe("Shoots with workers", func() {
 			actual, _ := preflight.Verdict(findings)
 			Expect(actual).To(Equal(reason))
 		},
-		Entry("by default", func(w *preflight.Facts) { w.PermitsWorkers = false },
-			preflight.Workerless, steps.ReasonWorkersNotSupported, "the shoot has 2 worker pools"),
+		Entry("where the agent of the source does not permit them", func(w *preflight.Facts) {
+			w.Source.Seed.Annotations[seedfacts.AnnotationWorkers] = "false"
+		}, preflight.Workers, steps.ReasonWorkersNotSupported, "the agent of seed seed-a does not migrate"),
+		Entry("where that of the destination does not", func(w *preflight.Facts) {
+			w.Destination.Seed.Annotations[seedfacts.AnnotationWorkers] = "false"
+		}, preflight.WorkersInDestination, steps.ReasonWorkersNotSupported, "the agent of seed seed-b does not migrate"),
+		Entry("if the agent that looks does not, whatever it has published before its restart",
+			func(w *preflight.Facts) { w.ForbidsWorkers = true },
+			preflight.Workers, steps.ReasonWorkersNotSupported, "the agent of seed seed-a does not migrate"),
+		Entry("if the agent of the destination looks and does not", func(w *preflight.Facts) {
+			w.OwnSeed, w.ForbidsWorkers = "seed-b", true
+		}, preflight.WorkersInDestination, steps.ReasonWorkersNotSupported, "the agent of seed seed-b does not migrate"),
+		Entry("if their users refuse", func(w *preflight.Facts) {
+			metav1.SetMetaDataAnnotation(&w.Shoot.ObjectMeta, steps.AnnotationWithWorkers, "false")
+		}, preflight.Workers, steps.ReasonWorkersNotSupported, `live-migrate-with-workers is "false"`),
+		Entry("if their users refuse in words of their own", func(w *preflight.Facts) {
+			metav1.SetMetaDataAnnotation(&w.Shoot.ObjectMeta, steps.AnnotationWithWorkers, "never")
+		}, preflight.Workers, steps.ReasonWorkersNotSupported, `live-migrate-with-workers is "never"`),
 		Entry("if they host their own control plane", func(w *preflight.Facts) {
 			w.Shoot.Spec.Provider.Workers[0].ControlPlane = &gardencorev1beta1.WorkerControlPlane{}
-		}, preflight.Workerless, steps.ReasonWorkersNotSupported, "on its own workers"),
+		}, preflight.Workers, steps.ReasonWorkersNotSupported, "on its own workers"),
 		Entry("without a range of nodes", func(w *preflight.Facts) { w.Shoot.Spec.Networking.Nodes = nil },
-			preflight.Workerless, steps.ReasonWorkersNotSupported, "spec.networking.nodes"),
+			preflight.Workers, steps.ReasonWorkersNotSupported, "spec.networking.nodes"),
 		Entry("with a change that waits for the maintenance time window", func(w *preflight.Facts) {
 			w.Shoot.Generation++
 		},
@@ -172,7 +206,7 @@ var _ = Describe("Shoots with workers", func() {
 			asked++
 			return preflight.MachinesView{}, errors.New("no such kind")
 		}
-		check := func(permitted bool, w preflight.Facts) []preflight.Finding {
+		check := func(forbidden bool, w preflight.Facts) []preflight.Finding {
 			asked = 0
 			reader := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(w.Source.Seed,
 				w.Destination.Seed, regions()).Build()
@@ -181,26 +215,25 @@ var _ = Describe("Shoots with workers", func() {
 			}
 			checker, err := preflight.New(preflight.Options{
 				Reader: reader, OwnSeed: "seed-a", Gardenlet: w.Gardenlet, Version: w.Version, Etcds: etcds,
-				Protocols: w.Protocols,
-				Workers:   permitted, Machines: machines, Running: rolledOut, Rollout: gardenletRolledOut,
-				TLSEndsAtGateway: func(context.Context, *gardencorev1beta1.Shoot) (bool, error) { return true, nil },
-				Extensions:       noExtensions,
-				Clock:            testclock.NewFakePassiveClock(w.Now),
+				Protocols:      w.Protocols,
+				ForbidsWorkers: forbidden, Machines: machines, Running: rolledOut, Rollout: gardenletRolledOut,
+				TLSEndsAtGateway: endsTLS, Extensions: noExtensions,
+				Clock: testclock.NewFakePassiveClock(w.Now),
 			})
 			Expect(err).NotTo(HaveOccurred())
 			return checker.Check(context.Background(), w.Shoot)
 		}
 
 		It("should look at machines where shoots with workers are permitted", func() {
-			Expect(find(check(true, fitWithWorkers()), preflight.Machines).Evidence).
+			Expect(find(check(false, fitWithWorkers()), preflight.Machines).Evidence).
 				To(ContainSubstring("no such kind"))
 			Expect(asked).To(Equal(1))
 		})
 
 		It("should leave them alone otherwise, and for shoots without workers", func() {
-			check(false, fitWithWorkers())
+			check(true, fitWithWorkers())
 			Expect(asked).To(BeZero())
-			check(true, fit())
+			check(false, fit())
 			Expect(asked).To(BeZero())
 		})
 	})

@@ -64,13 +64,21 @@ func NewChecker(garden client.Reader, seedName, version string) (*preflight.Chec
 	return preflight.New(preflight.Options{
 		Reader: garden, OwnSeed: seedName, Gardenlet: Gardenlet(seedName), Version: version,
 		Protocols: steps.OwnProtocols(),
-		Etcds:     HealthyEtcds(seedName), Running: RolledOut, Rollout: GardenletRolledOut, Extensions: NoExtensions,
+		Etcds:     HealthyEtcds(seedName), Running: RolledOut, Rollout: GardenletRolledOut, Extensions: NoExtensions, Machines: NoMachines, TLSEndsAtGateway: EndsTLS,
 		Clock: clock.RealClock{},
 	})
 }
 
 // NoExtensions returns that a shoot has no extensions.
 func NoExtensions(context.Context, *gardencorev1beta1.Shoot) ([]string, error) { return nil, nil }
+
+// NoMachines returns that a shoot has no machines.
+func NoMachines(context.Context, *gardencorev1beta1.Shoot) (preflight.MachinesView, error) {
+	return preflight.MachinesView{}, nil
+}
+
+// EndsTLS returns that the ingress gateway ends the TLS of a shoot's clients.
+func EndsTLS(context.Context, *gardencorev1beta1.Shoot) (bool, error) { return true, nil }
 
 // RolledOut returns the Shoot as its gardenlet has rolled it out if nothing of its specification is pending.
 func RolledOut(_ context.Context, shoot *gardencorev1beta1.Shoot) (*gardencorev1beta1.Shoot, error) {

@@ -98,17 +98,12 @@ func planDocument(p view.Plan) document.Document {
 type planFlags struct {
 	// to is the seed to move to.
 	to string
-	// permitsWorkers is what the user says of the agents.
-	permitsWorkers bool
 	// probe asks for a probe of the connection between the seeds.
 	probe bool
 }
 
 func (o *options) addPlanFlags(command *cobra.Command, f *planFlags) {
 	command.Flags().StringVar(&f.to, "to", "", "seed to move to")
-	command.Flags().BoolVar(&f.permitsWorkers, "permit-workers", false,
-		"the agents of both seeds permit shoots with workers (controllers.liveMigration.workers), "+
-			"which is not the default")
 	complete(command, "to", o.seedNames)
 }
 
@@ -137,7 +132,7 @@ func (o *options) plan(ctx context.Context, name string, f *planFlags) (view.Pla
 		if err != nil {
 			return view.Plan{}, err
 		}
-		in.PermitsWorkers, in.Probed, in.ProbeTimedOut = f.permitsWorkers, probed, late
+		in.Probed, in.ProbeTimedOut = probed, late
 		return inspect.Plan(in, f.to)
 	}
 	p, err := judge()

@@ -88,10 +88,5 @@ func (in PlanInput) admits(seed *gardencorev1beta1.Seed) bool {
 
 // command returns a command of the plugin for the shoot.
 func (in PlanInput) command(name, destination string) string {
-	permit := ""
-	if in.PermitsWorkers && len(in.Shoot.Spec.Provider.Workers) > 0 {
-		permit = " --permit-workers"
-	}
-	return fmt.Sprintf("kubectl livecpm %s %s -n %s --to %s%s", name, in.Shoot.Name, in.Shoot.Namespace, destination,
-		permit)
+	return fmt.Sprintf("kubectl livecpm %s %s -n %s --to %s", name, in.Shoot.Name, in.Shoot.Namespace, destination)
 }

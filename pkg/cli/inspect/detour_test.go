@@ -97,14 +97,17 @@ var _ = Describe("Plan by way of other seeds", func() {
 		Expect(plan(in, "seed-b").Detour.ExpectedSeconds).To(BeNumerically(">", before))
 	})
 
-	It("should carry on what the user says of workers", func() {
+	It("should not lead a shoot with workers by a seed whose agent does not permit them", func() {
 		in := far()
+		in.Shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "one"}}
+		in.Shoot.Spec.Networking = &gardencorev1beta1.Networking{Nodes: new("10.0.0.0/16")}
 		for i := range in.Seeds {
 			in.Seeds[i].Annotations[seedfacts.AnnotationTLSTermination] = "false"
+			in.Seeds[i].Annotations[seedfacts.AnnotationWorkers] = "true"
 		}
-		in.Shoot.Spec.Provider.Workers, in.PermitsWorkers = []gardencorev1beta1.Worker{{Name: "one"}}, true
-		in.Shoot.Spec.Networking = &gardencorev1beta1.Networking{Nodes: new("10.0.0.0/16")}
-		Expect(plan(in, "seed-b").Detour.Commands).To(HaveEach(ContainSubstring(" --permit-workers")))
+		Expect(plan(in, "seed-b").Detour.Hops).NotTo(BeEmpty())
+		in.Seeds[2].Annotations[seedfacts.AnnotationWorkers] = "false"
+		Expect(plan(in, "seed-b").Detour.Hops).To(BeEmpty())
 	})
 
 	It("should show it without a destination, too, if nothing better is known", func() {

@@ -52,8 +52,6 @@ type PlanInput struct {
 	ManagedSeeds []string `json:"managedSeeds,omitempty"`
 	// ExposureClass is the one that the shoot asks for; nil if it asks for none.
 	ExposureClass *gardencorev1beta1.ExposureClass `json:"exposureClass,omitempty"`
-	// PermitsWorkers is what the user says: that the agents permit shoots with workers.
-	PermitsWorkers bool `json:"permitsWorkers,omitempty"`
 	// Probed reports that a probe of the connection between the seeds was asked for, and has ended or was given up.
 	Probed bool `json:"probed,omitempty"`
 	// ProbeTimedOut says what that probe was waited for in vain; empty if it has ended.
@@ -129,7 +127,7 @@ func Plan(in PlanInput, destination string) (view.Plan, error) {
 func OnlyProbeMissing(p view.Plan) bool {
 	return !slices.ContainsFunc(p.Checks, func(check view.Check) bool {
 		missing := check.Name == preflight.SeedConnection && check.Status == view.Unknown
-		return check.Status != view.Pass && !check.Deferred && !missing
+		return check.Hinders() && !missing
 	})
 }
 
@@ -254,7 +252,7 @@ func preferred(a, b view.Candidate, has func(view.Candidate) bool) int {
 func obstacles(checks []view.Check) []preflight.Name {
 	var out []preflight.Name
 	for _, check := range checks {
-		if check.Status != view.Pass && !check.Deferred {
+		if check.Hinders() {
 			out = append(out, check.Name)
 		}
 	}

@@ -408,6 +408,10 @@ func abort(in *inspect.PlanInput, destination string) {
 	}}}
 }
 
+// forbid lets the agent of the seed with the annotations not migrate shoots with workers, silence lets it not say.
+func forbid(annotations map[string]string)  { annotations[seedfacts.AnnotationWorkers] = "false" }
+func silence(annotations map[string]string) { delete(annotations, seedfacts.AnnotationWorkers) }
+
 var _ = Describe("A shoot with workers", func() {
 	withWorkers := func() inspect.PlanInput {
 		in := fit()
@@ -415,35 +419,48 @@ var _ = Describe("A shoot with workers", func() {
 		in.Shoot.Spec.Networking = &gardencorev1beta1.Networking{Nodes: new("10.250.0.0/16")}
 		for i := range in.Seeds {
 			metav1.SetMetaDataAnnotation(&in.Seeds[i].ObjectMeta, seedfacts.AnnotationTLSTermination, "true")
+			metav1.SetMetaDataAnnotation(&in.Seeds[i].ObjectMeta, seedfacts.AnnotationWorkers, "true")
 		}
 		return in
 	}
 
-	It("should not go by default", func() {
+	It("should go where the agents of both seeds permit it, and leave the machines to them", func() {
 		p, err := inspect.Plan(withWorkers(), "seed-b")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(p.CanGo).To(BeFalse())
-		Expect(find(p, preflight.Workerless).Status).To(Equal(view.Fail))
-		Expect(find(p, preflight.Workerless).Remedy).To(ContainSubstring("controllers.liveMigration.workers"))
+		Expect(p.CanGo).To(BeTrue())
+		Expect(p.Next).To(Equal("kubectl livecpm start live -n garden-demo --to seed-b"))
+		Expect(find(p, preflight.Workers).Status).To(Equal(view.Pass))
+		Expect(find(p, preflight.Workers).Evidence).To(ContainSubstring("2 worker pools"))
+		Expect(find(p, preflight.WorkersInDestination).Status).To(Equal(view.Pass))
+		Expect(find(p, preflight.Machines).Deferred).To(BeTrue())
+		Expect(find(p, preflight.SpecReconciled).Deferred).To(BeTrue())
+		Expect(find(p, preflight.VPN).Status).To(Equal(view.Warn), "highly available, as the control plane is")
+		Expect(p.Text(view.Options{})).To(And(MatchRegexp(`! Warn    VPN +the VPN is highly available`),
+			ContainSubstring("Ready to migrate.")))
 	})
 
-	It("should leave it to the agents when the user says that they permit it", func() {
-		in := withWorkers()
-		in.PermitsWorkers = true
-		p, err := inspect.Plan(in, "seed-b")
-		Expect(err).NotTo(HaveOccurred())
-		Expect(p.CanGo).To(BeTrue())
-		Expect(p.Next).To(Equal("kubectl livecpm start live -n garden-demo --to seed-b --permit-workers"))
-		for _, name := range []preflight.Name{preflight.Workerless, preflight.Machines} {
-			Expect(find(p, name).Deferred).To(BeTrue(), string(name))
-		}
-		Expect(find(p, preflight.Workerless).Evidence).To(ContainSubstring("the 2 worker pools"))
-		Expect(find(p, preflight.SpecReconciled).Deferred).To(BeTrue())
-	})
+	DescribeTable("should not go where an agent does not permit it, or does not say",
+		func(seed string, change func(map[string]string), name preflight.Name, status view.Status) {
+			in := withWorkers()
+			for i := range in.Seeds {
+				if in.Seeds[i].Name == seed {
+					change(in.Seeds[i].Annotations)
+				}
+			}
+			p, err := inspect.Plan(in, "seed-b")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(p.CanGo).To(BeFalse())
+			Expect(find(p, name).Status).To(Equal(status))
+			Expect(find(p, name).Remedy).NotTo(BeEmpty())
+		},
+		Entry("the source's does not", "seed-a", forbid, preflight.Workers, view.Fail),
+		Entry("the source's does not say", "seed-a", silence, preflight.Workers, view.Unknown),
+		Entry("the destination's does not", "seed-b", forbid, preflight.WorkersInDestination, view.Fail),
+		Entry("the destination's does not say", "seed-b", silence, preflight.WorkersInDestination, view.Unknown),
+	)
 
 	It("should not go to a seed whose gateway treats clients in another way, nor to one that does not say", func() {
 		in := withWorkers()
-		in.PermitsWorkers = true
 		for value, status := range map[string]view.Status{"false": view.Fail, "": view.Unknown} {
 			for i := range in.Seeds {
 				if in.Seeds[i].Name == "seed-b" {
@@ -459,7 +476,6 @@ var _ = Describe("A shoot with workers", func() {
 
 	It("should not go with a change that is not reconciled", func() {
 		in := withWorkers()
-		in.PermitsWorkers = true
 		in.Shoot.Generation = 1
 		p, err := inspect.Plan(in, "seed-b")
 		Expect(err).NotTo(HaveOccurred())

@@ -33,16 +33,9 @@ func (in PlanInput) check(source, destination string) ([]view.Check, error) {
 		case preflight.Intent:
 			// It is what start sets.
 			continue
-		case preflight.Workerless:
-			if n := len(in.Shoot.Spec.Provider.Workers); n > 0 && finding.Status == preflight.Pass {
-				out = append(out,
-					deferred(preflight.Workerless,
-						fmt.Sprintf("only the configuration of the agents says whether they permit the %d "+
-							"worker pools", n)),
-					deferred(preflight.Machines, "only the machines in the source seed show this"),
-				)
-				continue
-			}
+		case preflight.WorkersInDestination:
+			// It is made for shoots with workers.
+			out = append(out, deferred(preflight.Machines, "only the machines in the source seed show this"))
 		case preflight.SpecReconciled:
 			if finding.Status == preflight.Pass {
 				// The checks of single parts (preflight.KubernetesVersion and so on) need the same.
@@ -117,7 +110,7 @@ func (in PlanInput) preflightWorld(source, destination string) (preflight.Facts,
 	}
 
 	w := preflight.Facts{
-		Shoot: triggered, OwnSeed: source, Now: in.Now.Time, PermitsWorkers: in.PermitsWorkers,
+		Shoot: triggered, OwnSeed: source, Now: in.Now.Time,
 		Planned: ptr.Deref(in.Shoot.Spec.SeedName, "") != destination, Probed: in.Probed,
 		Bastions: in.Bastions, BastionsError: in.unreadable(preflight.Bastions),
 		ManagedSeeds: in.ManagedSeeds, ManagedSeedsError: in.unreadable(preflight.NotASeed),

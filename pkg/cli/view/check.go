@@ -15,6 +15,8 @@ type Status string
 const (
 	// Pass means that what was checked is in order.
 	Pass Status = "Pass"
+	// Warn means that it should be known, and is in the way of nothing.
+	Warn Status = "Warn"
 	// Fail means that it is not.
 	Fail Status = "Fail"
 	// Unknown means that it could not be looked at.
@@ -25,7 +27,7 @@ const (
 type Check struct {
 	// Name is the check.
 	Name steps.Check `json:"name"`
-	// Status is Pass, Fail or Unknown.
+	// Status is Pass, Warn, Fail or Unknown.
 	Status Status `json:"status"`
 	// Evidence says what was seen.
 	Evidence string `json:"evidence"`
@@ -36,12 +38,17 @@ type Check struct {
 	Deferred bool `json:"deferred,omitempty"`
 }
 
+// Hinders reports whether the check is in the way of what it was made for.
+func (c Check) Hinders() bool { return c.Status != Pass && c.Status != Warn && !c.Deferred }
+
 func checkLines(check Check, o Options) string {
 	symbol, c := "✔", green
 	switch {
 	case check.Status == Pass:
 	case check.Deferred:
 		symbol, c = "?", yellow
+	case check.Status == Warn:
+		symbol, c = "!", yellow
 	default:
 		symbol, c = "✖", red
 	}

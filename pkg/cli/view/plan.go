@@ -154,11 +154,10 @@ func verdict(p Plan, o Options) string {
 	failed, left := 0, 0
 	for _, check := range p.Checks {
 		switch {
-		case check.Status == Pass:
+		case check.Hinders():
+			failed++
 		case check.Deferred:
 			left++
-		default:
-			failed++
 		}
 	}
 	text := ""

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/seedlook"
 )
 
@@ -43,6 +44,21 @@ var _ = Describe("Assessment", func() {
 		far     = func(s *gardencorev1beta1.Seed) { s.Spec.Provider.Region = "far" }
 		workers = func(s *gardencorev1beta1.Shoot) {
 			s.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "one"}}
+			s.Spec.Networking = &gardencorev1beta1.Networking{Nodes: new("10.0.0.0/16")}
+		}
+		refusing = func(s *gardencorev1beta1.Shoot) {
+			workers(s)
+			metav1.SetMetaDataAnnotation(&s.ObjectMeta, steps.AnnotationWithWorkers, "false")
+		}
+		saysOfWorkers = func(value string) func(*gardencorev1beta1.Seed) {
+			return func(s *gardencorev1beta1.Seed) {
+				metav1.SetMetaDataAnnotation(&s.ObjectMeta, seedfacts.AnnotationWorkers, value)
+				metav1.SetMetaDataAnnotation(&s.ObjectMeta, seedfacts.AnnotationTLSTermination, "true")
+			}
+		}
+		keepsTLS = func(s *gardencorev1beta1.Seed) {
+			saysOfWorkers("true")(s)
+			s.Annotations[seedfacts.AnnotationTLSTermination] = "false"
 		}
 		sixth = func(s *gardencorev1beta1.Seed) {
 			s.Spec.Networks.IPFamilies = []gardencorev1beta1.IPFamily{gardencorev1beta1.IPFamilyIPv6}
@@ -170,7 +186,21 @@ var _ = Describe("Assessment", func() {
 		Entry("waking up", "Waiting WakingUp", asked("hibernated", "stay"),
 			func(s *gardencorev1beta1.Shoot) { hibernated(s); *s.Spec.Hibernation.Enabled = false },
 			newSeed("seed-b")),
-		Entry("with workers", "Blocked WorkersNotSupported", none[*gardencorev1beta1.Seed], workers, newSeed("seed-b")),
+		Entry("with workers", "Running Migrating Live seed-b", saysOfWorkers("true"), workers,
+			newSeed("seed-b", saysOfWorkers("true"))),
+		Entry("with workers, to the seed whose agent permits them", "Running Migrating Live seed-c",
+			saysOfWorkers("true"), workers, newSeed("seed-b", saysOfWorkers("false")),
+			newSeed("seed-c", saysOfWorkers("true"))),
+		Entry("with workers, not to a seed whose gateway treats clients in another way",
+			"Blocked TLSTerminationDiffers", saysOfWorkers("true"), workers, newSeed("seed-b", keepsTLS)),
+		Entry("with workers that no other agent permits", "Blocked WorkersNotSupported", saysOfWorkers("true"), workers,
+			newSeed("seed-b", saysOfWorkers("false"))),
+		Entry("with workers that its own agent does not permit", "Blocked WorkersNotSupported", saysOfWorkers("false"),
+			workers, newSeed("seed-b", saysOfWorkers("true"))),
+		Entry("with workers, of which no agent has said anything", "Blocked PrerequisitesUnknown",
+			none[*gardencorev1beta1.Seed], workers, newSeed("seed-b")),
+		Entry("with workers that their users do not let go live", "Blocked WorkersNotSupported", saysOfWorkers("true"),
+			refusing, newSeed("seed-b", saysOfWorkers("true"))),
 		Entry("with a Bastion", "Blocked BastionExists", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot],
 			newSeed("seed-b"), bastion.DeepCopy()),
 		Entry("a seed itself", "Blocked ManagedSeedNotSupported", none[*gardencorev1beta1.Seed],
@@ -226,7 +256,7 @@ var _ = Describe("Assessment", func() {
 		Entry("highly available ones never go classically", "Blocked VersionSkew", asked("fallback", "classic"),
 			window(9), newSeed("seed-b", old)),
 		Entry("workers alone are no reason to go classically", "Blocked WorkersNotSupported",
-			asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { workers(s); window(9)(s) },
+			asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { refusing(s); window(9)(s) },
 			newSeed("seed-b")),
 	)
 

@@ -22,6 +22,8 @@ const (
 	Recovery = Base + "operations/recovery.md"
 	// Monitoring is about alerts, dashboards and metrics.
 	Monitoring = Base + "operations/monitoring.md"
+	// Compatibility is about what works, what is refused, and what nobody has tried.
+	Compatibility = Base + "compatibility.md"
 	// Deployment is about installing, upgrading and removing livecpm.
 	Deployment = Base + "deployment/README.md"
 )

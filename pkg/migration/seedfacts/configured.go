@@ -20,6 +20,9 @@ const (
 	// (controllers.liveMigration.accessControlExtensions of its configuration), sorted and separated by commas; empty
 	// if there are none. Both agents of a migration must take the same ones for it.
 	AnnotationAccessControl = "livecpm.gardener.cloud/access-control-extensions"
+	// AnnotationWorkers on a Seed tells whether its agent migrates shoots with workers
+	// (controllers.liveMigration.workers of its configuration): "true" or "false". Both agents of a migration must.
+	AnnotationWorkers = "livecpm.gardener.cloud/workers"
 )
 
 // FormatHandlers returns the value of AnnotationExposureClassHandlers for the names.

@@ -351,6 +351,8 @@ var _ = Describe("The annotations of a migration", func() {
 			"own":                       "kept",
 			// What is left in another seed is not over with the migration.
 			steps.AnnotationLeftBehind: "kept",
+			// What users want is not either.
+			steps.AnnotationWithWorkers: "kept",
 		}
 		names := 0
 		for _, name := range files(".") {
@@ -365,6 +367,7 @@ var _ = Describe("The annotations of a migration", func() {
 		}
 		Expect(shoot.Annotations).To(HaveLen(names+1), "the test knows all of them")
 		steps.RemoveAnnotations(shoot)
-		Expect(shoot.Annotations).To(Equal(map[string]string{"own": "kept", steps.AnnotationLeftBehind: "kept"}))
+		Expect(shoot.Annotations).To(Equal(map[string]string{"own": "kept",
+			steps.AnnotationLeftBehind: "kept", steps.AnnotationWithWorkers: "kept"}))
 	})
 })

@@ -39,13 +39,14 @@ var (
 		preflight.Backup, preflight.InternalDomain, preflight.DefaultDomain, preflight.DNSAccess, preflight.Exposure,
 		preflight.ExposureClass, preflight.IPFamilies, preflight.ClusterDNS, preflight.SeedConnection,
 		preflight.TLSTermination, preflight.AccessControl, preflight.ExtensionsInstalled, preflight.BackupsArrive,
+		preflight.WorkersInDestination,
 	}
 	// callForClassic are the checks that let a shoot go classically, where that is permitted.
 	callForClassic = []preflight.Name{preflight.HighAvailability, preflight.NotHibernated}
 	// ofLiveOnly are the checks that a classic migration does not need. It does need gardenlets of the same version:
 	// gardener-controller-manager holds it until they are (health.CheckSeedForMigration in Gardener v1.150).
 	ofLiveOnly = []preflight.Name{
-		preflight.HighAvailability, preflight.NotHibernated, preflight.Workerless,
+		preflight.HighAvailability, preflight.NotHibernated, preflight.Workers, preflight.WorkersInDestination,
 		preflight.RegionDistance, preflight.DNSAccess, preflight.Exposure,
 		preflight.IPFamilies, preflight.ClusterDNS, preflight.SeedConnection, preflight.TLSTermination,
 		preflight.AccessControl, preflight.ExtensionsInstalled, preflight.BackupsArrive,

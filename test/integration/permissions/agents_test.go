@@ -157,7 +157,7 @@ func newPublishers(environment *setup.Environment) []*agent.Publisher {
 	var out []*agent.Publisher
 	for _, facts := range [][]agent.Fact{
 		{agent.TLSTermination(true), agent.ExposureClassHandlers(nil), agent.AccessControl([]string{"acl"}),
-			agent.Protocols(steps.OwnProtocols())},
+			agent.Protocols(steps.OwnProtocols()), agent.Workers(true)},
 		{{Annotation: seedfacts.AnnotationDNSAccess, Value: access.Fact}},
 		{{Annotation: seedfacts.AnnotationExtensions, Value: extensions.Fact}},
 		{{Annotation: seedfacts.AnnotationBackups, Value: arriving.Fact}},

@@ -206,7 +206,5 @@ func AgentSettings(cfg *config.Config) map[string]any {
 		// graceful end of the kube-apiserver. Waiting longer for them would only make the demo longer; the benchmark's
 		// part production has livecpm's own default.
 		"flows": map[string]any{"drainTimeout": cfg.Waits.DrainTimeout().String()},
-		// What the landscape is there to prove.
-		"controllers": map[string]any{"liveMigration": map[string]any{"workers": true}},
 	}
 }

@@ -58,7 +58,7 @@ func SetDefaults(c *AgentConfiguration) {
 		controller.ConcurrentSyncs = ptr.To(5)
 	}
 	if controller.Workers == nil {
-		controller.Workers = ptr.To(false)
+		controller.Workers = ptr.To(true)
 	}
 	if controller.Probe == nil {
 		controller.Probe = ptr.To(true)

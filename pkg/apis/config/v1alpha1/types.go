@@ -156,8 +156,8 @@ type LiveMigrationController struct {
 	// deadline: before extensions have moved. The other steps call for an operator. Default: false.
 	// +optional
 	AbortOverdue *bool `json:"abortOverdue,omitempty"`
-	// Workers permits live migrations of shoots with workers. They have not been proved on a landscape with real
-	// providers and nodes yet, so both agents of a migration have to permit them. Default: false.
+	// Workers permits live migrations of shoots with workers. Both agents of a migration have to permit them. A shoot
+	// can refuse for itself (the annotation migration.gardener.cloud/live-migrate-with-workers). Default: true.
 	// +optional
 	Workers *bool `json:"workers,omitempty"`
 	// Probe lets the agent probe the connection to the other seed before a migration begins, and take part in the

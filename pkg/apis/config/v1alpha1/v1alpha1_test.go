@@ -68,7 +68,7 @@ controllers:
   liveMigration:
     concurrentSyncs: 2
     stepDeadlines: {SourceSeedCleanup: 2h}
-    workers: true
+    workers: false
 dns:
   margin: 0s
   shortTTL: 0s
@@ -80,7 +80,7 @@ flows:
 		Expect(config.LogLevel).To(Equal("debug"))
 		Expect(*config.Server.Metrics).To(Equal(Endpoint{BindAddress: "127.0.0.1", Port: 9090}))
 		Expect(config.Controllers.LiveMigration.ConcurrentSyncs).To(HaveValue(Equal(2)))
-		Expect(config.Controllers.LiveMigration.Workers).To(HaveValue(BeTrue()))
+		Expect(config.Controllers.LiveMigration.Workers).To(HaveValue(BeFalse()))
 		Expect(config.Controllers.LiveMigration.StepDeadlines).
 			To(HaveKeyWithValue("SourceSeedCleanup", metav1.Duration{Duration: 2 * time.Hour}))
 		Expect(config.DNS.Margin.Duration).To(BeZero())
@@ -118,7 +118,7 @@ controllers:
 	It("should not permit shoots with workers by default", func() {
 		config, err := Decode([]byte(minimal))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(config.Controllers.LiveMigration.Workers).To(HaveValue(BeFalse()))
+		Expect(config.Controllers.LiveMigration.Workers).To(HaveValue(BeTrue()))
 	})
 
 	DescribeTable("should refuse what it does not understand",
