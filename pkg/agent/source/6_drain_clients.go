@@ -11,9 +11,11 @@ import (
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	"google.golang.org/protobuf/types/known/structpb"
 	istioapinetworkingv1alpha3 "istio.io/api/networking/v1alpha3"
+	istionetworkingv1alpha3 "istio.io/client-go/pkg/apis/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/agent/controlplane"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
@@ -32,7 +34,10 @@ const (
 	suffixDrained = "-livecpm-drained"
 	// priorityDrained puts the EnvoyFilter behind those of Gardener and before the one that closes the way.
 	priorityDrained = 100
-	// metadataDrained is the key of the metadata that the EnvoyFilter gives to filter chains. Nothing reads it.
+	// suffixInner ends the name of Gardener's EnvoyFilter with the listener for clients inside of the shoot
+	// (emptyEnvoyFilterAPIServerProxy in pkg/component/kubernetes/apiserverexposure/sni.go).
+	suffixInner = "-apiserver-proxy"
+	// metadataDrained is the key of the metadata that filter chains get. Nothing reads it.
 	metadataDrained = "livecpm.gardener.cloud"
 	// lateDrainTimeout bounds what is done for clients while a cluster has six voters.
 	lateDrainTimeout = 10 * time.Second
@@ -112,11 +117,9 @@ func (s *source) moveEtcd(ctx context.Context, m *migration.Migration) (steps.Ou
 // the Envoys, before the time that they need for draining begins (flows.GatewayPush). Should it be late, the clients of
 // that Envoy stay longer and may lose a request, as they would without any of this.
 //
-// Two kinds of clients stay. Where the kube-apiserver ends TLS, Envoy forwards bytes, and all that it could do is cut
-// them off. Clients inside of the shoot come through apiserver-proxy and CONNECT to a listener of the shoot's own,
-// which an EnvoyFilter of Gardener adds. istiod makes all changes of filter chains before it adds listeners
-// (patchListeners in pilot/pkg/networking/core/envoyfilter/listener_patch.go), so no other EnvoyFilter reaches the
-// chain of that one.
+// Clients inside of the shoot come through apiserver-proxy and CONNECT to a listener of the shoot's own, and leave in
+// the same way (drainInner). Where the kube-apiserver ends TLS, Envoy forwards bytes, and all that it could do is cut
+// clients off. These stay.
 func (s *source) drainClients(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	drain, err := s.readClientDrain(ctx, m)
 	if err != nil {
@@ -220,18 +223,69 @@ func (i *ingress) drain(ctx context.Context) (bool, error) {
 	if err != nil || door == nil || !door.terminated {
 		return false, err
 	}
-	return true, i.changeFilterChains(ctx, door, drained())
+	if err := i.changeFilterChains(ctx, door, drained()); err != nil {
+		return false, err
+	}
+	return true, i.drainInner(ctx)
 }
 
 // drained returns the change that makes Envoy drain the connections of filter chains and go on with them.
 func drained() chainChange {
+	return chainChange{suffix: suffixDrained, priority: priorityDrained,
+		patch: &istioapinetworkingv1alpha3.EnvoyFilter_Patch{
+			Operation: istioapinetworkingv1alpha3.EnvoyFilter_Patch_MERGE,
+			Value:     &structpb.Struct{Fields: map[string]*structpb.Value{"metadata": metadataOfDrained()}},
+		}}
+}
+
+// metadataOfDrained is what makes a filter chain another one.
+func metadataOfDrained() *structpb.Value {
 	metadata := structpb.NewBoolValue(true)
 	for _, key := range []string{"drained", metadataDrained, "filter_metadata"} {
 		metadata = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{key: metadata}})
 	}
-	return chainChange{suffix: suffixDrained, priority: priorityDrained,
-		patch: &istioapinetworkingv1alpha3.EnvoyFilter_Patch{
-			Operation: istioapinetworkingv1alpha3.EnvoyFilter_Patch_MERGE,
-			Value:     &structpb.Struct{Fields: map[string]*structpb.Value{"metadata": metadata}},
-		}}
+	return metadata
+}
+
+// drainInner lets clients inside of the shoot leave as well. An EnvoyFilter of Gardener adds the listener that they come
+// to. istiod makes all changes of filter chains before it adds listeners (patchListeners in
+// pilot/pkg/networking/core/envoyfilter/listener_patch.go), so no other EnvoyFilter reaches the chain of that one.
+// Therefore Gardener's own is changed. The resource manager applies it again every twelve hours only (SyncPeriod in
+// pkg/component/gardener/resourcemanager), and whenever it does, Envoy drains once more, which harms nobody. In step 7
+// the object goes with its ManagedResource. A shoot without workers has none.
+func (i *ingress) drainInner(ctx context.Context) error {
+	filter := i.emptyFilter(i.botanist.IstioNamespace(), suffixInner)
+	key := client.ObjectKeyFromObject(filter)
+	found, err := controlplane.Exists(ctx, i.SeedClientSet.APIReader(), key, filter)
+	if err != nil || !found {
+		return err
+	}
+	patch := client.MergeFromWithOptions(filter.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	if changed := drainListeners(filter); changed == 0 {
+		i.migration.Log.Info("Clients inside of the shoot are not told to leave, some may lose a request when an etcd "+
+			"member stops: no filter chain to change", "envoyFilter", key)
+		return nil
+	}
+	if err := i.SeedClientSet.Client().Patch(ctx, filter, patch); err != nil {
+		return fmt.Errorf("failed to change EnvoyFilter %s: %w", key, err)
+	}
+	return nil
+}
+
+// drainListeners changes the filter chains of the listeners that the EnvoyFilter adds, in memory, and returns how many
+// these are.
+func drainListeners(filter *istionetworkingv1alpha3.EnvoyFilter) int {
+	chains := 0
+	for _, patch := range filter.Spec.ConfigPatches {
+		if patch.GetApplyTo() != istioapinetworkingv1alpha3.EnvoyFilter_LISTENER {
+			continue
+		}
+		for _, chain := range patch.GetPatch().GetValue().GetFields()["filter_chains"].GetListValue().GetValues() {
+			if fields := chain.GetStructValue().GetFields(); fields != nil {
+				fields["metadata"] = metadataOfDrained()
+				chains++
+			}
+		}
+	}
+	return chains
 }

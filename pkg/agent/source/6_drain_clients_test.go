@@ -5,14 +5,20 @@ package source_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
+	"github.com/gardener/gardener/pkg/component/kubernetes/apiserverexposure"
 	gardeneroperation "github.com/gardener/gardener/pkg/gardenlet/operation"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/shoot"
+	"github.com/gardener/gardener/pkg/utils/managedresources"
+	fakesecretsmanager "github.com/gardener/gardener/pkg/utils/secrets/manager/fake"
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -23,6 +29,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/livecpm/livecpm/pkg/agent/source"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
@@ -40,6 +48,8 @@ var _ = Describe("Draining the connections of clients before the etcds move", fu
 		m     *migration.Migration
 		key   = client.ObjectKey{Namespace: gatewayNamespace, Name: namespace + "-livecpm-drained"}
 		six   = map[string]int{"main": 3, "events": 3}
+
+		innerKey = client.ObjectKey{Namespace: gatewayNamespace, Name: namespace + "-apiserver-proxy"}
 	)
 	// cluster has all members of the destination, and so many of the source.
 	cluster := func(etcdRole string, members int) *fake.Cluster {
@@ -131,6 +141,59 @@ var _ = Describe("Draining the connections of clients before the etcds move", fu
 			names = append(names, patch.Match.GetListener().FilterChain.Sni)
 		}
 		Expect(names).To(ConsistOf(apiHost, "api.live.internal.example"))
+	})
+
+	// listener returns what Gardener's EnvoyFilter for clients inside of the shoot adds, as it is in the seed now.
+	listener := func() map[string]any {
+		GinkgoHelper()
+		out := &istionetworkingv1alpha3.EnvoyFilter{}
+		Expect(deps.SeedClientSet.Client().Get(ctx, innerKey, out)).To(Succeed())
+		for _, patch := range out.Spec.ConfigPatches {
+			if patch.ApplyTo.String() == "LISTENER" {
+				return patch.Patch.Value.AsMap()
+			}
+		}
+		Fail("it adds no listener")
+		return nil
+	}
+
+	It("should tell clients inside of the shoot as well, whose listener nobody but Gardener's EnvoyFilter knows", func() {
+		setUp("", six, append(exposed(atGateway), innerDoor())...)
+		before := listener()
+		drain()
+
+		after := listener()
+		chain := after["filter_chains"].([]any)[0].(map[string]any)
+		Expect(chain).To(HaveKeyWithValue("metadata", map[string]any{
+			"filter_metadata": map[string]any{"livecpm.gardener.cloud": map[string]any{"drained": true}}}))
+		delete(chain, "metadata")
+		Expect(after).To(Equal(before), "nothing else changes")
+	})
+
+	It("should leave an EnvoyFilter alone that adds no listener, and tell the others", func() {
+		inner := innerDoor()
+		inner.Spec.ConfigPatches = inner.Spec.ConfigPatches[1:]
+		setUp("", six, append(exposed(atGateway), inner)...)
+		drain()
+		Expect(recorded()).To(Equal("2026-11-20T12:00:10Z"))
+	})
+
+	It("should not count as told if clients inside of the shoot could not be told", func() {
+		setUp("", six, append(exposed(atGateway), innerDoor())...)
+		seed := interceptor.NewClient(deps.SeedClientSet.Client().(client.WithWatch), interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+				options ...client.PatchOption) error {
+				if client.ObjectKeyFromObject(object) == innerKey {
+					return errors.New("denied")
+				}
+				return c.Patch(ctx, object, patch, options...)
+			},
+		})
+		deps.SeedClientSet = fakekubernetes.NewClientSetBuilder().WithClient(seed).WithAPIReader(seed).Build()
+		asked(steps.ReasonDrainingClients)
+		_, err := source.MoveEtcd(ctx, deps, m)
+		Expect(err).To(MatchError(ContainSubstring("failed to change EnvoyFilter " + innerKey.String())))
+		Expect(recorded()).To(BeEmpty())
 	})
 
 	It("should not begin again after a restart of the agent", func() {
@@ -232,3 +295,36 @@ var _ = Describe("Draining the connections of clients before the etcds move", fu
 		Entry("not if nobody knows since when", "yesterday", false),
 	)
 })
+
+// innerDoor is the EnvoyFilter with the listener for clients inside of the shoot, made by Gardener's own component.
+func innerDoor() *istionetworkingv1alpha3.EnvoyFilter {
+	GinkgoHelper()
+	ctx := context.Background()
+	seed := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, UID: "uid-1"}}).Build()
+	for _, name := range []string{"ca", "ca-client", "kube-apiserver-current"} {
+		Expect(seed.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})).
+			To(Succeed())
+	}
+	component := apiserverexposure.NewSNI(seed, "kube-apiserver", namespace,
+		fakesecretsmanager.New(seed, namespace), func() *apiserverexposure.SNIValues {
+			return &apiserverexposure.SNIValues{
+				Hosts:               []string{apiHost},
+				APIServerProxy:      &apiserverexposure.APIServerProxy{APIServerClusterIP: "10.2.170.21"},
+				IstioTLSTermination: true,
+				IstioIngressGateway: apiserverexposure.IstioIngressGateway{Namespace: gatewayNamespace,
+					Labels: map[string]string{"istio": "ingressgateway"}},
+			}
+		})
+	Expect(component.Deploy(ctx)).To(Succeed())
+	objects, err := managedresources.GetObjects(ctx, seed, namespace, "kube-apiserver-sni")
+	Expect(err).NotTo(HaveOccurred())
+	for _, object := range objects {
+		if filter, ok := object.(*istionetworkingv1alpha3.EnvoyFilter); ok &&
+			strings.HasSuffix(filter.Name, "-apiserver-proxy") {
+			return filter
+		}
+	}
+	Fail("Gardener's component has no such EnvoyFilter")
+	return nil
+}
