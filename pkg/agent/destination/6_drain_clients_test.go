@@ -90,6 +90,21 @@ var _ = Describe("Letting the clients leave the source", func() {
 		Expect(messages).To(HaveLen(1), "the outcome says it")
 	})
 
+	It("should wait for kube-apiservers of the source that restart for their clients, but not for ever", func() {
+		setUp(2, map[string]string{destination.AnnotationDrain: now.Add(-70 * time.Second).UTC().Format(time.RFC3339)})
+		m.Shoot.Annotations = map[string]string{steps.AnnotationSourceClients: "Leaving"}
+		outcome := drain()
+		Expect(outcome.Reason).To(Equal(steps.ReasonDrainingClients))
+		Expect(outcome.Message).To(ContainSubstring("until " + now.Add(8*time.Minute).UTC().Format(time.RFC3339)))
+
+		m.Shoot.Annotations[steps.AnnotationSourceClients] = "Left"
+		Expect(drain().Finished()).To(BeTrue())
+
+		m.Shoot.Annotations[steps.AnnotationSourceClients] = "Leaving"
+		clock.Step(8 * time.Minute)
+		Expect(drain().Finished()).To(BeTrue(), "a pod that cannot start must not stop the migration")
+	})
+
 	It("should go on with the wait of an agent before it", func() {
 		setUp(2, map[string]string{destination.AnnotationDrain: now.Add(-65 * time.Second).UTC().Format(time.RFC3339)})
 		Expect(drain().RequeueAfter).To(Equal(5 * time.Second))

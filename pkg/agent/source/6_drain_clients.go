@@ -28,7 +28,8 @@ const (
 	// drain the connections that clients have kept. Its value is the time (RFC 3339) from which all Envoys count as
 	// draining, or clientsNotDrained.
 	annotationClientsDrained = "livecpm.gardener.cloud/clients-drained-since"
-	// clientsNotDrained is its value where Envoy cannot tell clients to leave, because the kube-apiserver ends TLS.
+	// clientsNotDrained is its value where Envoy cannot tell clients to leave, because the kube-apiserver ends TLS; see
+	// restartForClients.
 	clientsNotDrained = "never"
 	// suffixDrained ends the name of the EnvoyFilter that makes Envoy drain; see suffixClosed.
 	suffixDrained = "-livecpm-drained"
@@ -119,7 +120,7 @@ func (s *source) moveEtcd(ctx context.Context, m *migration.Migration) (steps.Ou
 //
 // Clients inside of the shoot come through apiserver-proxy and CONNECT to a listener of the shoot's own, and leave in
 // the same way (drainInner). Where the kube-apiserver ends TLS, Envoy forwards bytes, and all that it could do is cut
-// clients off. These stay.
+// clients off. There the kube-apiservers themselves tell them (restartForClients).
 func (s *source) drainClients(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	drain, err := s.readClientDrain(ctx, m)
 	if err != nil {
@@ -130,12 +131,11 @@ func (s *source) drainClients(ctx context.Context, m *migration.Migration) (step
 			return steps.Outcome{}, err
 		}
 	}
-	message := "The kube-apiserver ends TLS, so that the ingress gateway cannot tell clients to leave"
-	if !drain.since.IsZero() {
-		message = "The ingress gateway drains the connections of clients until " +
-			drain.since.Add(s.Timings.GatewayDrain).UTC().Format(time.RFC3339)
+	if drain.since.IsZero() {
+		return s.restartForClients(ctx, m)
 	}
-	return steps.Waiting(10*time.Second, steps.ReasonDrainingClients, "%s", message), nil
+	return drainingClients("The ingress gateway drains the connections of clients until %s",
+		drain.since.Add(s.Timings.GatewayDrain).UTC().Format(time.RFC3339)), nil
 }
 
 // beginDrain makes Envoy drain and records since when. An agent that takes over does not begin again.

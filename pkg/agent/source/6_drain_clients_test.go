@@ -85,13 +85,16 @@ var _ = Describe("Draining the connections of clients before the etcds move", fu
 		m = &migration.Migration{
 			Log: logr.Discard(), Clock: clock, Role: steps.Source, Step: step,
 			SourceSeed: "seed-a", DestinationSeed: "seed-b",
-			Shoot: &gardencorev1beta1.Shoot{Status: gardencorev1beta1.ShootStatus{TechnicalID: namespace}},
+			Shoot: &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live"},
+				Status: gardencorev1beta1.ShootStatus{TechnicalID: namespace}},
 		}
+		deps.Garden = fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(m.Shoot.DeepCopy()).
+			Build()
 		shootObject := &shoot.Shoot{ControlPlaneNamespace: namespace}
 		shootObject.SetInfo(m.Shoot)
 		deps.Botanist = &botanist.Botanist{Operation: &gardeneroperation.Operation{
 			Logger: logr.Discard(), Shoot: shootObject, Config: gatewayConfig(), Seed: seedOf("seed-a"),
-			SeedClientSet: deps.SeedClientSet,
+			SeedClientSet: deps.SeedClientSet, GardenClient: deps.Garden,
 		}}
 	}
 	asked := func(reason steps.Reason) {
@@ -117,6 +120,9 @@ var _ = Describe("Draining the connections of clients before the etcds move", fu
 		Expect(err).NotTo(HaveOccurred())
 		Expect(outcome.Reason).To(Equal(steps.ReasonDrainingClients))
 		Expect(outcome.Finished()).To(BeFalse())
+		now := &gardencorev1beta1.Shoot{}
+		Expect(deps.Garden.Get(ctx, client.ObjectKeyFromObject(m.Shoot), now)).To(Succeed())
+		m.Shoot.Annotations = now.Annotations
 		return outcome
 	}
 
@@ -210,17 +216,78 @@ var _ = Describe("Draining the connections of clients before the etcds move", fu
 		Expect(recorded()).To(Equal("2026-11-20T12:00:10Z"))
 	})
 
-	DescribeTable("leaves clients alone and says so", func(objects func() []client.Object) {
-		setUp("", six, objects()...)
-		Expect(drain().Message).To(ContainSubstring("cannot tell clients to leave"))
+	It("should leave clients alone where nothing is exposed, and say so", func() {
+		setUp("", six, server(), serverPod("old", false))
+		Expect(drain().Message).To(ContainSubstring("not exposed any more"))
 		Expect(recorded()).To(Equal("never"))
-		_, err := filter()
-		Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
+		Expect(m.Shoot.Annotations).NotTo(HaveKey(steps.AnnotationSourceClients))
 		Expect(source.BeforeRetirement(ctx, deps, m)).To(BeZero())
-	},
-		Entry("where the kube-apiserver ends TLS", func() []client.Object { return exposed(atServer) }),
-		Entry("where nothing is exposed", func() []client.Object { return nil }),
-	)
+	})
+
+	Context("where the kube-apiserver ends TLS", func() {
+		deployment := func() *appsv1.Deployment {
+			GinkgoHelper()
+			out := server()
+			Expect(deps.SeedClientSet.Client().Get(ctx, client.ObjectKeyFromObject(out), out)).To(Succeed())
+			return out
+		}
+
+		It("should restart it one by one, and tell the destination when all clients have left", func() {
+			setUp("", six, append(exposed(atServer), server(), serverPod("old-1", false), serverPod("old-2", false))...)
+			Expect(drain().Message).To(ContainSubstring("2 are to go"))
+			Expect(recorded()).To(Equal("never"))
+			Expect(m.Shoot.Annotations).To(HaveKeyWithValue(steps.AnnotationSourceClients, "Leaving"))
+			_, err := filter()
+			Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
+			begun := deployment()
+			Expect(begun.Spec.Template.Annotations).NotTo(BeEmpty())
+			Expect(begun.Spec.Strategy.RollingUpdate.MaxSurge.IntValue()).To(Equal(1))
+			Expect(begun.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue()).To(BeZero())
+
+			seed := deps.SeedClientSet.Client()
+			Expect(seed.Delete(ctx, serverPod("old-1", false))).To(Succeed())
+			Expect(seed.Create(ctx, serverPod("new-1", true))).To(Succeed())
+			Expect(drain().Message).To(ContainSubstring("1 are to go"))
+			Expect(deployment()).To(Equal(begun), "it restarts once")
+
+			evicted := serverPod("old-2", false)
+			Expect(seed.Get(ctx, client.ObjectKeyFromObject(evicted), evicted)).To(Succeed())
+			evicted.Status.Phase = corev1.PodFailed
+			Expect(seed.Status().Update(ctx, evicted)).To(Succeed())
+			Expect(drain().Message).To(ContainSubstring("clients have left"))
+			Expect(m.Shoot.Annotations).To(HaveKeyWithValue(steps.AnnotationSourceClients, "Left"))
+			Expect(source.BeforeRetirement(ctx, deps, m)).To(BeZero())
+
+			deps.Botanist = nil
+			Expect(drain().Message).To(ContainSubstring("clients have left"), "there is nothing more to do")
+		})
+
+		It("should not restart anything before the destination knows of it", func() {
+			setUp("never", six, append(exposed(atServer), server(), serverPod("old-1", false))...)
+			Expect(deps.Garden.Delete(ctx, m.Shoot)).To(Succeed())
+			asked(steps.ReasonDrainingClients)
+			_, err := source.MoveEtcd(ctx, deps, m)
+			Expect(err).To(MatchError(ContainSubstring("failed to say that the clients of Shoot garden-demo/live")))
+			Expect(deployment().Spec.Template.Annotations).To(BeEmpty())
+		})
+
+		It("should have nothing to do without a kube-apiserver", func() {
+			setUp("never", six, exposed(atServer)...)
+			drain()
+			Expect(m.Shoot.Annotations).To(HaveKeyWithValue(steps.AnnotationSourceClients, "Left"))
+		})
+
+		It("should spare step 7 the wait for requests when they have left", func() {
+			setUp("never", six, append(exposed(atServer), server())...)
+			metav1.SetMetaDataAnnotation(&m.Shoot.ObjectMeta, steps.AnnotationSourceClients, "Left")
+			m.Shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: []gardencorev1beta1.Condition{{
+				Type:   gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete,
+				Status: gardencorev1beta1.ConditionTrue, LastTransitionTime: metav1.NewTime(now),
+			}}}
+			_, err := source.CleanUp(ctx, deps, m)
+			Expect(err).To(MatchError(ContainSubstring("failed to read project")), "it goes on")
+		})
+	})
 
 	It("should not record a drain that has failed", func() {
 		setUp("", six, exposed(atGateway)...)
@@ -295,6 +362,26 @@ var _ = Describe("Draining the connections of clients before the etcds move", fu
 		Entry("not if nobody knows since when", "yesterday", false),
 	)
 })
+
+// server is the Deployment of the kube-apiserver.
+func server() *appsv1.Deployment {
+	labels := map[string]string{"app": "kubernetes", "role": "apiserver"}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver", Namespace: namespace},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}}},
+	}
+}
+
+// serverPod is one of its pods, from before the restart or after it.
+func serverPod(name string, restarted bool) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace,
+		Labels: server().Spec.Template.Labels}}
+	if restarted {
+		pod.Annotations = map[string]string{"livecpm.gardener.cloud/restarted-for-clients": "true"}
+	}
+	return pod
+}
 
 // innerDoor is the EnvoyFilter with the listener for clients inside of the shoot, made by Gardener's own component.
 func innerDoor() *istionetworkingv1alpha3.EnvoyFilter {

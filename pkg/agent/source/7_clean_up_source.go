@@ -94,7 +94,7 @@ func (s *source) readRemains(ctx context.Context, namespace string) (remains, er
 }
 
 // drainedAt is when the source's kube-apiserver may be stopped if its clients were not drained in the step before: the
-// kube-apiserver ends TLS, or the drain came too late.
+// drain came too late, or nobody asked for it.
 //
 // DNS needs no more waiting here: the step before was only finished after the old records had left all caches, so since
 // then new connections go to the destination. What is left are connections from before. Clients rarely
@@ -116,6 +116,7 @@ func drainedAt(conditions []gardencorev1beta1.Condition, drain time.Duration) (t
 func (s *source) clientsDue(m *migration.Migration, left remains) (time.Time, error) {
 	conditions := steps.Conditions(m.Shoot)
 	if !left.kubeAPIServer || left.clients.finished(m.Clock.Now(), s.Timings.GatewayDrain) ||
+		steps.SourceClientsLeft(m.Shoot) ||
 		steps.AssistDue(conditions, m.Step, m.Step.Owner.Peer()) {
 		return time.Time{}, nil
 	}

@@ -72,7 +72,9 @@ var _ = Describe("Facts", func() {
 			"TTL 120 s, which the source shortens to 30 s, margin 30 s, drain 70 s")
 		Expect(of(expected.Facts{}, clean).WaitSeconds).To(Equal(60.0))
 		Expect(of(expected.Facts{Workers: 1}, clean).WaitSeconds).To(Equal(120.0), "both doors")
-		Expect(of(expected.Facts{GatewayKeepsTLS: true, Workers: 1}, clean).WaitSeconds).To(Equal(60.0))
+		Expect(of(expected.Facts{GatewayKeepsTLS: true, Workers: 1}, move).WaitSeconds).To(Equal(250.0),
+			"the source's kube-apiservers restart")
+		Expect(of(expected.Facts{GatewayKeepsTLS: true, Workers: 1}, clean).WaitSeconds).To(BeZero())
 		for _, i := range []int{prepare, join, migrateEarly, start, release, complete} {
 			Expect(of(expected.Facts{}, i).WaitSeconds).To(BeZero())
 		}
@@ -85,7 +87,7 @@ var _ = Describe("Facts", func() {
 		Expect(of(facts, move).WaitSeconds).To(Equal(13 * 60.0))
 		Expect(of(facts, clean).WaitSeconds).To(Equal(5 * 60.0))
 		facts.GatewayKeepsTLS = true
-		Expect(of(facts, clean).WaitSeconds).To(Equal(7 * 60.0))
+		Expect(of(facts, clean).WaitSeconds).To(BeZero(), "clients have left before")
 	})
 
 	DescribeTable("takes the TTL that is left when the records are switched",

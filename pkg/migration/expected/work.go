@@ -150,6 +150,9 @@ func (f Facts) waits() (source, destination *seedfacts.Waits) {
 	return cmp.Or(f.SourceWaits, DefaultWaits()), cmp.Or(f.DestinationWaits, DefaultWaits())
 }
 
+// restarts is for how much longer clients are waited for where the kube-apiservers of the source restart for them.
+const restarts = 2 * time.Minute
+
 // wait returns for how long the step waits for times to pass.
 func (f Facts) wait(step steps.Step) time.Duration {
 	source, destination := f.waits()
@@ -159,11 +162,14 @@ func (f Facts) wait(step steps.Step) time.Duration {
 	}
 	if has(step, steps.ReasonDrainingClients) {
 		out += destination.Drain.Duration
+		if f.GatewayKeepsTLS {
+			out += restarts
+		}
 	}
 	if has(step, steps.ReasonWaitingForClientsToLeave) {
 		switch {
 		case f.GatewayKeepsTLS:
-			out += source.DrainTimeout.Duration
+			// Clients have left in the step before.
 		case f.Workers > 0:
 			// The door for clients inside of the shoot is closed after the other one.
 			out += 2 * source.GatewayDrain.Duration

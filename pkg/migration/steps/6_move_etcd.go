@@ -25,8 +25,9 @@ var moveEtcd = Step{
 			By:    Destination, Reasons: []Reason{ReasonWaitingForDNS},
 		},
 		{
-			Title: "Let the ingress gateway of the source drain the connections of clients if it ends TLS",
-			By:    Source, Reasons: []Reason{ReasonDrainingClients}, Asks: ReasonDrainingClients,
+			Title: "Let clients leave the source: its ingress gateway drains their connections, or its kube-apiservers " +
+				"restart if they end TLS",
+			By: Source, Reasons: []Reason{ReasonDrainingClients}, Asks: ReasonDrainingClients,
 		},
 	}, append(moveMembers(UnlessForced), passOn...)...),
 

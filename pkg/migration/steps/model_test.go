@@ -347,8 +347,8 @@ var _ = Describe("The annotations of a migration", func() {
 			steps.AnnotationDeleteFormerBackups: "", steps.AnnotationConfirmVersions: "",
 			steps.AnnotationDeadline: "", steps.AnnotationOverdue: "",
 			steps.AnnotationSourceRevision: "", steps.AnnotationAbandonSource: "",
-			steps.AnnotationRequestedBy: "",
-			"own":                       "kept",
+			steps.AnnotationRequestedBy: "", steps.AnnotationSourceClients: "",
+			"own": "kept",
 			// What is left in another seed is not over with the migration.
 			steps.AnnotationLeftBehind: "kept",
 			// What users want is not either.

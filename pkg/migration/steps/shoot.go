@@ -42,7 +42,7 @@ const AgentFieldManager = "livecpm-agent"
 var annotations = []string{AnnotationIntent, AnnotationWithGap, AnnotationPauseBefore, AnnotationForceShrink,
 	AnnotationAbort, AnnotationAbandon, AnnotationAbandonSource, AnnotationDeleteFormerBackups,
 	AnnotationConfirmVersions, AnnotationDeadline, AnnotationOverdue, AnnotationSnapshots(Source),
-	AnnotationSnapshots(Destination), AnnotationSourceRevision, AnnotationRequestedBy}
+	AnnotationSnapshots(Destination), AnnotationSourceRevision, AnnotationSourceClients, AnnotationRequestedBy}
 
 // RemoveAnnotations removes the annotations of a migration that is over from the Shoot, in memory. Left behind, they
 // would make its next migration a live one, or pause or abort it.

@@ -42,8 +42,7 @@ var withheld = map[steps.Reason]string{
 		"are when it begins",
 	steps.ReasonReleasingDNSRecords: "the step shows it only while a controller is busy with a DNSRecord, and is " +
 		"over within two seconds otherwise",
-	steps.ReasonWaitingForClientsToLeave: "the step shows it only if the step before has not drained the clients, " +
-		"because the kube-apiservers end TLS (`TLS_TERMINATION=off`)",
+	steps.ReasonWaitingForClientsToLeave: "the step shows it only if clients have not left in the step before",
 }
 
 // Withheld returns why no migration of the landscape's shoot has a moment at which the reason shows, though the model
