@@ -8,10 +8,16 @@ import (
 	"fmt"
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	"github.com/gardener/gardener/pkg/utils/flow"
+	"github.com/gardener/gardener/pkg/utils/kubernetes/health"
 	"github.com/gardener/gardener/pkg/utils/retry"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/agent/overlap"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -25,8 +31,106 @@ const (
 	tunnelTimeout = 3 * time.Minute
 )
 
+// addTunnel connects the nodes to the VPN server of this seed before its first kube-apiserver starts, and returns the
+// task after which they are connected. A kube-apiserver that does not reach the servers of aggregated APIs says so in
+// the status of their APIServices, which those of the source read as well: they answer 503 then, until one of them has
+// looked itself (the availability controller of kube-aggregator). So the temporary VPN client is brought to the shoot
+// through the source's kube-apiserver, to which DNS leads until step 6.
+func (d *destination) addTunnel(g *flow.Graph, m *migration.Migration, start *start, service flow.TaskID) flow.TaskID {
+	b := start.botanist
+	record := g.Add(flow.Task{
+		Name: "Deploying the DNS record of the temporary VPN client",
+		Fn: flows.Retry(func(ctx context.Context) error {
+			record := d.vpnRecord(b)
+			if err := record.Deploy(ctx); err != nil {
+				return err
+			}
+			return record.Wait(ctx)
+		}, d.Timings.RolloutTimeout),
+		Dependencies: flow.NewTaskIDs(service),
+	})
+	deploy := g.Add(flow.Task{
+		Name: "Deploying the temporary VPN client",
+		Fn: flows.Retry(func(ctx context.Context) error {
+			shoot, err := d.throughDNS(b)
+			if err != nil {
+				return err
+			}
+			return deployVPNClient(ctx, b, start.components, shoot)
+		}, d.Timings.RolloutTimeout),
+		Dependencies: flow.NewTaskIDs(record),
+	})
+	return g.Add(flow.Task{
+		Name: "Waiting until the nodes are connected to the VPN server",
+		Fn: func(ctx context.Context) error {
+			shoot, err := d.throughDNS(b)
+			if err != nil {
+				return err
+			}
+			return d.waitForVPN(ctx, m, shoot)
+		},
+		Dependencies: flow.NewTaskIDs(deploy),
+	})
+}
+
+// deployVPNClient runs the temporary VPN client in the shoot.
+func deployVPNClient(
+	ctx context.Context, b *botanist.Botanist, components *overlap.Components, shoot client.Client,
+) error {
+	objects, err := components.VPN(ctx, vpnDomain(b)+".", b.Shoot.VPNHighAvailabilityNumberOfShootClients/2)
+	if err != nil {
+		return err
+	}
+	return overlap.Apply(ctx, shoot, objects)
+}
+
+// waitForVPN waits until the VPN server of this seed is ready, which it is when its clients are connected. Without a
+// node there is none, and nothing to reach. It does not wait for ever: without the tunnel, some requests to aggregated
+// APIs fail in this step, but it is not over before the kube-apiserver reaches the nodes anyway (openTunnel).
+func (d *destination) waitForVPN(ctx context.Context, m *migration.Migration, shoot client.Client) error {
+	nodes, err := overlap.ReadyNodes(ctx, shoot)
+	if err == nil && len(nodes) == 0 {
+		return nil
+	}
+	if err == nil {
+		namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
+		err = retry.UntilTimeout(ctx, d.Timings.PollInterval, min(tunnelTimeout, d.Timings.RolloutTimeout),
+			func(ctx context.Context) (bool, error) {
+				if err := d.checkVPNServer(ctx, namespace); err != nil {
+					return retry.MinorError(err)
+				}
+				return retry.Ok()
+			})
+	}
+	if err != nil && ctx.Err() == nil {
+		m.Log.Info("The nodes are not connected to the VPN server yet: some requests to aggregated APIs may fail while "+
+			"the kube-apiserver starts", "reason", err.Error())
+		return nil
+	}
+	return err
+}
+
+// checkVPNServer returns an error unless all pods of the VPN server are ready.
+func (d *destination) checkVPNServer(ctx context.Context, namespace string) error {
+	const name = v1beta1constants.DeploymentNameVPNSeedServer
+	pods := &corev1.PodList{}
+	if err := d.SeedClientSet.APIReader().List(ctx, pods, client.InNamespace(namespace),
+		client.MatchingLabels{v1beta1constants.LabelApp: name}); err != nil {
+		return fmt.Errorf("failed to list the pods of %s: %w", name, err)
+	}
+	for _, pod := range pods.Items {
+		if !health.IsPodReady(&pod) {
+			return fmt.Errorf("pod %s is not ready", pod.Name)
+		}
+	}
+	if len(pods.Items) == 0 {
+		return fmt.Errorf("%s has no pods", name)
+	}
+	return nil
+}
+
 // openTunnel lets the kube-apiserver of this seed reach nodes, pods and services of the shoot: it runs the temporary
-// VPN client in the shoot and waits until requests get through.
+// VPN client in the shoot, if it does not run yet, and waits until requests get through.
 func (d *destination) openTunnel(
 	ctx context.Context, m *migration.Migration, b *botanist.Botanist, components *overlap.Components,
 ) (steps.Outcome, error) {
@@ -34,15 +138,11 @@ func (d *destination) openTunnel(
 		"Connecting the nodes to the VPN server of the destination"); err != nil {
 		return steps.Outcome{}, err
 	}
-	objects, err := components.VPN(ctx, vpnDomain(b)+".", b.Shoot.VPNHighAvailabilityNumberOfShootClients/2)
-	if err != nil {
-		return steps.Outcome{}, err
-	}
 	access, err := d.access(b)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	if err := overlap.Apply(ctx, access.client, objects); err != nil {
+	if err := deployVPNClient(ctx, b, components, access.client); err != nil {
 		return steps.Outcome{}, err
 	}
 	if err := d.waitForTunnel(ctx, access); err != nil {

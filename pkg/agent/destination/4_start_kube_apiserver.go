@@ -162,9 +162,13 @@ func (d *destination) kubeAPIServerGraph(m *migration.Migration, start *start) *
 	if workers {
 		before.Insert(d.addWayToNodes(g, b, start.published, base.secrets))
 	}
-	deploy := d.addKubeAPIServer(g, b, kubeAPIServerRollout{
+	rollout := kubeAPIServerRollout{
 		published: start.published, first: start.first, wait: d.untilRolledOutOrRestarted(b), dependencies: before,
-	})
+	}
+	if workers {
+		rollout.afterService = func(service flow.TaskID) flow.TaskID { return d.addTunnel(g, m, start, service) }
+	}
+	deploy := d.addKubeAPIServer(g, b, rollout)
 	exposed := g.Add(flow.Task{
 		Name: "Exposing the kube-apiserver at the ingress gateway",
 		Fn: flows.Retry(func(ctx context.Context) error {
@@ -175,17 +179,6 @@ func (d *destination) kubeAPIServerGraph(m *migration.Migration, start *start) *
 	d.addReadinessOfEtcds(g, m, b)
 	if workers {
 		d.addWebhooks(g, start, deploy, exposed)
-		_ = g.Add(flow.Task{
-			Name: "Deploying the DNS record of the temporary VPN client",
-			Fn: flows.Retry(func(ctx context.Context) error {
-				record := d.vpnRecord(b)
-				if err := record.Deploy(ctx); err != nil {
-					return err
-				}
-				return record.Wait(ctx)
-			}, timeout),
-			Dependencies: flow.NewTaskIDs(deploy),
-		})
 	}
 	return g
 }
@@ -299,7 +292,7 @@ func (d *destination) addWayToNodes(
 		}, timeout),
 		Dependencies: flow.NewTaskIDs(learnAddress),
 	})
-	// Nobody waits for it to become ready: it does when clients have connected, and those from the shoot come later.
+	// It becomes ready when clients have connected, which addTunnel waits for.
 	deployVPNServer := g.Add(flow.Task{
 		Name: "Deploying the VPN server",
 		Fn: flows.Retry(func(ctx context.Context) error {
@@ -319,6 +312,8 @@ type kubeAPIServerRollout struct {
 	first *firstReplica
 	// wait waits until it is rolled out.
 	wait flow.TaskFn
+	// afterService adds what needs the address of its service and has to be done before it starts; nil for nothing.
+	afterService func(service flow.TaskID) flow.TaskID
 	// dependencies are what the flow does before.
 	dependencies flow.TaskIDs
 }
@@ -327,7 +322,11 @@ type kubeAPIServerRollout struct {
 // comes first on the same botanist: it finds the address to advertise and the gateway's address. Components that only
 // run with a kube-apiserver learn from this deployment how many replicas they get.
 func (d *destination) addKubeAPIServer(g *flow.Graph, b *botanist.Botanist, rollout kubeAPIServerRollout) flow.TaskID {
-	before := flow.NewTaskIDs(d.addKubeAPIServerService(g, b, rollout.dependencies), rollout.dependencies)
+	service := d.addKubeAPIServerService(g, b, rollout.dependencies)
+	before := flow.NewTaskIDs(service, rollout.dependencies)
+	if rollout.afterService != nil {
+		before.Insert(rollout.afterService(service))
+	}
 	if rollout.first != nil {
 		before.Insert(d.addFirstKubeAPIServer(g, b, rollout, before.Copy()))
 	}

@@ -17,6 +17,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	resourcesv1alpha1 "github.com/gardener/gardener/pkg/apis/resources/v1alpha1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
+	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
 	vpnshoot "github.com/gardener/gardener/pkg/component/networking/vpn/shoot"
 	gardeneroperation "github.com/gardener/gardener/pkg/gardenlet/operation"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
@@ -37,9 +38,11 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/livecpm/livecpm/pkg/agent/destination"
 	"github.com/livecpm/livecpm/pkg/agent/overlap"
+	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/test/calls"
 	"github.com/livecpm/livecpm/test/patience"
 )
@@ -211,6 +214,54 @@ var _ = Describe("Shoots with workers", func() {
 			b := newBotanist(newDeps())
 			Expect(destination.Advertise(b, "", 1)).To(BeEmpty())
 			Expect(b.APIServerClusterIP).To(Equal("240.4.5.6"))
+		})
+	})
+
+	Describe("the VPN server, before the first kube-apiserver starts", func() {
+		server := func(name string, ready corev1.ConditionStatus) *corev1.Pod {
+			return &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace,
+					Labels: map[string]string{"app": "vpn-seed-server"}},
+				Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}},
+			}
+		}
+		// wait tells how often the pods of the server were looked at. The attempt may take as long as is given.
+		wait := func(timeout time.Duration, shoot client.Client, pods ...client.Object) (looks int) {
+			GinkgoHelper()
+			deps := newDeps(pods...)
+			deps.Timings.PollInterval, deps.Timings.RolloutTimeout = time.Millisecond, timeout
+			seed := interceptor.NewClient(deps.SeedClientSet.Client().(client.WithWatch), interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+					options ...client.ListOption) error {
+					if looks++; looks == 3 {
+						late := server("late", corev1.ConditionTrue)
+						Expect(client.IgnoreNotFound(c.Status().Update(ctx, late))).To(Succeed())
+					}
+					return c.List(ctx, list, options...)
+				},
+			})
+			deps.SeedClientSet = fakekubernetes.NewClientSetBuilder().WithClient(seed).WithAPIReader(seed).Build()
+			m := &migration.Migration{Log: logr.Discard(), Shoot: &gardencorev1beta1.Shoot{
+				Status: gardencorev1beta1.ShootStatus{TechnicalID: namespace}}}
+			Expect(destination.WaitForVPN(ctx, deps, m, shoot)).To(Succeed())
+			return looks
+		}
+
+		It("should be waited for until all its pods have clients", func() {
+			Expect(wait(patience.Eventually, newShoot(node("a", corev1.ConditionTrue)),
+				server("early", corev1.ConditionTrue), server("late", corev1.ConditionFalse))).To(Equal(3))
+		})
+
+		It("should not keep the kube-apiserver for ever: the step checks the tunnel at its end", func() {
+			for _, pods := range [][]client.Object{nil, {server("x", corev1.ConditionFalse)}} {
+				Expect(wait(50*time.Millisecond, newShoot(node("a", corev1.ConditionTrue)), pods...)).
+					To(BeNumerically(">", 0))
+			}
+		})
+
+		It("should not be waited for where no client can run", func() {
+			Expect(wait(patience.Eventually, newShoot())).To(BeZero())
+			Expect(wait(patience.Eventually, newShoot(node("a", corev1.ConditionFalse)))).To(BeZero())
 		})
 	})
 

@@ -337,6 +337,11 @@ func CheckTunnel(ctx context.Context, c client.Client, r rest.Interface) error {
 	return checkTunnel(ctx, &shootAccess{client: c, rest: r})
 }
 
+// WaitForVPN waits until the nodes are connected to the VPN server.
+func WaitForVPN(ctx context.Context, deps *Deps, m *migration.Migration, shoot client.Client) error {
+	return (&destination{Options: deps.Options()}).waitForVPN(ctx, m, shoot)
+}
+
 // VPNMove is what the regular VPN client is moved with.
 type VPNMove struct {
 	Botanist, Plain *botanist.Botanist
