@@ -23,8 +23,8 @@ import (
 
 var (
 	row         = regexp.MustCompile(`(?m)^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
-	makeCommand = regexp.MustCompile("^`make ([a-z0-9-]+)((?: [A-Z]+=(?:\"[^\"]+\"|[^ `\"]+))*)`$")
-	makeSetting = regexp.MustCompile(`([A-Z]+)=("[^"]+"|\S+)`)
+	makeCommand = regexp.MustCompile("^`make ([a-z0-9-]+)((?: [A-Z_]+=(?:\"[^\"]+\"|[^ `\"]+))*)`$")
+	makeSetting = regexp.MustCompile(`([A-Z_]+)=("[^"]+"|\S+)`)
 )
 
 const repository = "../.."
@@ -80,7 +80,8 @@ func read(path string) string {
 // runs returns an error if a target of the Makefile would refuse the settings or find nothing to run with them.
 func runs(target string, settings map[string]string) error {
 	shoots := []string{config.ShootLive, config.ShootWorkers, config.ShootSingle}
-	if target == "demo" && len(settings) == 1 && slices.Contains(shoots, settings["SHOOT"]) {
+	if target == "demo" && len(settings) == 1 &&
+		(slices.Contains(shoots, settings["SHOOT"]) || settings["TLS_TERMINATION"] == "off") {
 		return nil
 	}
 	if target != "test-e2e" && len(settings) > 0 {

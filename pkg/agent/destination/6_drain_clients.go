@@ -82,8 +82,8 @@ func (d *destination) waitForDrain(m *migration.Migration, asked time.Time) step
 	}
 	patience := wait.Until.Add(restartPatience)
 	if now.Before(patience) {
-		return steps.Waiting(5*time.Second, steps.ReasonDrainingClients, "The kube-apiservers of the source restart one "+
-			"by one, so that clients leave them; until %s at most", patience.UTC().Format(time.RFC3339))
+		return steps.Waiting(5*time.Second, steps.ReasonDrainingClients, "The kube-apiservers of the source restart, "+
+			"so that clients leave them; until %s at most", patience.UTC().Format(time.RFC3339))
 	}
 	m.Log.Info("Not waiting any longer for the kube-apiservers of the source to restart: clients that are left there "+
 		"may lose a request when an etcd member stops", "waited", now.Sub(asked).String())

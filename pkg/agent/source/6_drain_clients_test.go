@@ -232,7 +232,7 @@ var _ = Describe("Draining the connections of clients before the etcds move", fu
 			return out
 		}
 
-		It("should restart it one by one, and tell the destination when all clients have left", func() {
+		It("should restart it, and tell the destination when all clients have left", func() {
 			setUp("", six, append(exposed(atServer), server(), serverPod("old-1", false), serverPod("old-2", false))...)
 			Expect(drain().Message).To(ContainSubstring("2 are to go"))
 			Expect(recorded()).To(Equal("never"))
@@ -241,7 +241,8 @@ var _ = Describe("Draining the connections of clients before the etcds move", fu
 			Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
 			begun := deployment()
 			Expect(begun.Spec.Template.Annotations).NotTo(BeEmpty())
-			Expect(begun.Spec.Strategy.RollingUpdate.MaxSurge.IntValue()).To(Equal(1))
+			Expect(begun.Spec.Strategy.RollingUpdate.MaxSurge.String()).To(Equal("100%"))
+			Expect(begun.Spec.MinReadySeconds).To(Equal(int32(20)), "none starts while another one ends")
 			Expect(begun.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue()).To(BeZero())
 
 			seed := deps.SeedClientSet.Client()

@@ -21,14 +21,17 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
+// settles is for how long a new kube-apiserver has to be ready before the others end.
+const settles = 20 * time.Second
+
 // annotationRestarted is on the pods of the source's kube-apiserver that have started after DNS had moved.
 const annotationRestarted = "livecpm.gardener.cloud/restarted-for-clients"
 
 // restartForClients makes clients leave where only the kube-apiserver can tell them to, because it ends their TLS. A
 // kube-apiserver that ends gracefully continues for the delay of its shutdown, sends GOAWAY, closes idle connections
-// and lets requests finish (what step 7 relies on as well). So its pods are replaced one by one, as in any change of
-// it: there are always as many as before. Clients that connect again arrive at the destination, by DNS. Whoever comes
-// back with an old address may lose a request when a member stops, like clients of any kube-apiserver.
+// and lets requests finish (what step 7 relies on as well). So its pods are replaced, as in any change of it: there are
+// always as many as before. Clients that connect again arrive at the destination, by DNS. Whoever comes back with an
+// old address may lose a request when a member stops, like clients of any kube-apiserver.
 //
 // It takes a time that nobody knows beforehand, so the destination is told when it begins and when it is over.
 func (s *source) restartForClients(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
@@ -55,7 +58,7 @@ func (s *source) restartForClients(ctx context.Context, m *migration.Migration) 
 		return steps.Outcome{}, err
 	}
 	if left > 0 {
-		return drainingClients("The kube-apiservers of the source restart one by one, so that clients leave them: "+
+		return drainingClients("The kube-apiservers of the source restart, so that clients leave them: "+
 			"%d are to go", left), nil
 	}
 	if err := i.tellClients(ctx, steps.ClientsLeft); err != nil {
@@ -86,8 +89,9 @@ func (i *ingress) tellClients(ctx context.Context, value string) error {
 
 // restartKubeAPIServers lets the Deployment replace its pods, and returns how many of those from before are left.
 //
-// They go one by one although Gardener's Deployment would start all new ones at once (maxSurge 100%): a seed that is
-// short of processors has enough to do.
+// All new ones start before one of the others ends, as Gardener has it (maxSurge 100%), and have been ready for a while:
+// where processors are short, a kube-apiserver that starts beside one that ends keeps that from telling its clients in
+// time. Go's HTTP/2 server waits for one second after GOAWAY.
 func (i *ingress) restartKubeAPIServers(ctx context.Context) (int, error) {
 	var (
 		deployment = &appsv1.Deployment{}
@@ -101,9 +105,10 @@ func (i *ingress) restartKubeAPIServers(ctx context.Context) (int, error) {
 	if _, begun := deployment.Spec.Template.Annotations[annotationRestarted]; !begun {
 		patch := client.MergeFromWithOptions(deployment.DeepCopy(), client.MergeFromWithOptimisticLock{})
 		metav1.SetMetaDataAnnotation(&deployment.Spec.Template.ObjectMeta, annotationRestarted, "true")
-		one, none := intstr.FromInt32(1), intstr.FromInt32(0)
+		all, none := intstr.FromString("100%"), intstr.FromInt32(0)
+		deployment.Spec.MinReadySeconds = int32(settles.Seconds())
 		deployment.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType,
-			RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &one, MaxUnavailable: &none}}
+			RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &all, MaxUnavailable: &none}}
 		if err := i.SeedClientSet.Client().Patch(ctx, deployment, patch); err != nil {
 			return 0, fmt.Errorf("failed to restart the pods of Deployment %s: %w", key, err)
 		}

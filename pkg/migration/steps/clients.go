@@ -11,7 +11,7 @@ const (
 	// cannot read the source's seed, and waits as long as it says the former. An agent of an earlier release writes
 	// nothing, and is not waited for.
 	AnnotationSourceClients = "migration.gardener.cloud/source-clients"
-	// ClientsLeaving says that the kube-apiservers of the source restart one by one, so that their clients leave.
+	// ClientsLeaving says that the kube-apiservers of the source restart, so that their clients leave.
 	ClientsLeaving = "Leaving"
 	// ClientsLeft says that none of those is left that clients had connected to.
 	ClientsLeft = "Left"
