@@ -53,7 +53,8 @@ func AccessControl(types []string) Fact {
 	return fixed(seedfacts.AnnotationAccessControl, strings.Join(slices.Sorted(slices.Values(types)), ","))
 }
 
-// Workers is the fact that the agent migrates shoots with workers or does not, which does not change as long as it runs.
+// Workers is the fact that the agent migrates shoots with workers or does not, which does not change as long as it
+// runs.
 func Workers(permitted bool) Fact {
 	return fixed(seedfacts.AnnotationWorkers, strconv.FormatBool(permitted))
 }

@@ -93,13 +93,13 @@ var _ = Describe("Shoots with workers", func() {
 		}, preflight.Workers, steps.ReasonWorkersNotSupported, "the agent of seed seed-a does not migrate"),
 		Entry("where that of the destination does not", func(w *preflight.Facts) {
 			w.Destination.Seed.Annotations[seedfacts.AnnotationWorkers] = "false"
-		}, preflight.WorkersInDestination, steps.ReasonWorkersNotSupported, "the agent of seed seed-b does not migrate"),
+		}, preflight.WorkersInDestination, steps.ReasonWorkersNotSupported, "agent of seed seed-b does not migrate"),
 		Entry("if the agent that looks does not, whatever it has published before its restart",
 			func(w *preflight.Facts) { w.ForbidsWorkers = true },
 			preflight.Workers, steps.ReasonWorkersNotSupported, "the agent of seed seed-a does not migrate"),
 		Entry("if the agent of the destination looks and does not", func(w *preflight.Facts) {
 			w.OwnSeed, w.ForbidsWorkers = "seed-b", true
-		}, preflight.WorkersInDestination, steps.ReasonWorkersNotSupported, "the agent of seed seed-b does not migrate"),
+		}, preflight.WorkersInDestination, steps.ReasonWorkersNotSupported, "agent of seed seed-b does not migrate"),
 		Entry("if their users refuse", func(w *preflight.Facts) {
 			metav1.SetMetaDataAnnotation(&w.Shoot.ObjectMeta, steps.AnnotationWithWorkers, "false")
 		}, preflight.Workers, steps.ReasonWorkersNotSupported, `live-migrate-with-workers is "false"`),

@@ -64,7 +64,8 @@ func NewChecker(garden client.Reader, seedName, version string) (*preflight.Chec
 	return preflight.New(preflight.Options{
 		Reader: garden, OwnSeed: seedName, Gardenlet: Gardenlet(seedName), Version: version,
 		Protocols: steps.OwnProtocols(),
-		Etcds:     HealthyEtcds(seedName), Running: RolledOut, Rollout: GardenletRolledOut, Extensions: NoExtensions, Machines: NoMachines, TLSEndsAtGateway: EndsTLS,
+		Etcds:     HealthyEtcds(seedName), Running: RolledOut, Rollout: GardenletRolledOut,
+		Extensions: NoExtensions, Machines: NoMachines, TLSEndsAtGateway: EndsTLS,
 		Clock: clock.RealClock{},
 	})
 }

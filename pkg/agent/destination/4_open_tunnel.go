@@ -103,8 +103,8 @@ func (d *destination) waitForVPN(ctx context.Context, m *migration.Migration, sh
 			})
 	}
 	if err != nil && ctx.Err() == nil {
-		m.Log.Info("The nodes are not connected to the VPN server yet: some requests to aggregated APIs may fail while "+
-			"the kube-apiserver starts", "reason", err.Error())
+		m.Log.Info("The nodes are not connected to the VPN server yet, some requests to aggregated APIs may fail",
+			"reason", err.Error())
 		return nil
 	}
 	return err

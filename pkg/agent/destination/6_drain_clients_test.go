@@ -90,7 +90,7 @@ var _ = Describe("Letting the clients leave the source", func() {
 		Expect(messages).To(HaveLen(1), "the outcome says it")
 	})
 
-	It("should wait for kube-apiservers of the source that restart for their clients, but not for ever", func() {
+	It("should wait for kube-apiservers of the source that restart for their clients, but not forever", func() {
 		setUp(2, map[string]string{destination.AnnotationDrain: now.Add(-70 * time.Second).UTC().Format(time.RFC3339)})
 		m.Shoot.Annotations = map[string]string{steps.AnnotationSourceClients: "Leaving"}
 		outcome := drain()

@@ -247,8 +247,8 @@ func metadataOfDrained() *structpb.Value {
 	return metadata
 }
 
-// drainInner lets clients inside of the shoot leave as well. An EnvoyFilter of Gardener adds the listener that they come
-// to. istiod makes all changes of filter chains before it adds listeners (patchListeners in
+// drainInner lets clients inside of the shoot leave as well. An EnvoyFilter of Gardener adds the listener that they
+// come to. istiod makes all changes of filter chains before it adds listeners (patchListeners in
 // pilot/pkg/networking/core/envoyfilter/listener_patch.go), so no other EnvoyFilter reaches the chain of that one.
 // Therefore Gardener's own is changed. The resource manager applies it again every twelve hours only (SyncPeriod in
 // pkg/component/gardener/resourcemanager), and whenever it does, Envoy drains once more, which harms nobody. In step 7

@@ -163,7 +163,7 @@ var _ = Describe("Draining the connections of clients before the etcds move", fu
 		return nil
 	}
 
-	It("should tell clients inside of the shoot as well, whose listener nobody but Gardener's EnvoyFilter knows", func() {
+	It("should tell clients inside of the shoot as well, by the EnvoyFilter of Gardener that has their listener", func() {
 		setUp("", six, append(exposed(atGateway), innerDoor())...)
 		before := listener()
 		drain()
@@ -217,7 +217,7 @@ var _ = Describe("Draining the connections of clients before the etcds move", fu
 	})
 
 	It("should leave clients alone where nothing is exposed, and say so", func() {
-		setUp("", six, server(), serverPod("old", false))
+		setUp("", six, server(), serverPod("old"))
 		Expect(drain().Message).To(ContainSubstring("not exposed any more"))
 		Expect(recorded()).To(Equal("never"))
 		Expect(m.Shoot.Annotations).NotTo(HaveKey(steps.AnnotationSourceClients))
@@ -233,7 +233,7 @@ var _ = Describe("Draining the connections of clients before the etcds move", fu
 		}
 
 		It("should restart it, and tell the destination when all clients have left", func() {
-			setUp("", six, append(exposed(atServer), server(), serverPod("old-1", false), serverPod("old-2", false))...)
+			setUp("", six, append(exposed(atServer), server(), serverPod("old-1"), serverPod("old-2"))...)
 			Expect(drain().Message).To(ContainSubstring("2 are to go"))
 			Expect(recorded()).To(Equal("never"))
 			Expect(m.Shoot.Annotations).To(HaveKeyWithValue(steps.AnnotationSourceClients, "Leaving"))
@@ -246,12 +246,14 @@ var _ = Describe("Draining the connections of clients before the etcds move", fu
 			Expect(begun.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue()).To(BeZero())
 
 			seed := deps.SeedClientSet.Client()
-			Expect(seed.Delete(ctx, serverPod("old-1", false))).To(Succeed())
-			Expect(seed.Create(ctx, serverPod("new-1", true))).To(Succeed())
+			Expect(seed.Delete(ctx, serverPod("old-1"))).To(Succeed())
+			restarted := serverPod("new-1")
+			restarted.Annotations = begun.Spec.Template.Annotations
+			Expect(seed.Create(ctx, restarted)).To(Succeed())
 			Expect(drain().Message).To(ContainSubstring("1 are to go"))
 			Expect(deployment()).To(Equal(begun), "it restarts once")
 
-			evicted := serverPod("old-2", false)
+			evicted := serverPod("old-2")
 			Expect(seed.Get(ctx, client.ObjectKeyFromObject(evicted), evicted)).To(Succeed())
 			evicted.Status.Phase = corev1.PodFailed
 			Expect(seed.Status().Update(ctx, evicted)).To(Succeed())
@@ -264,7 +266,7 @@ var _ = Describe("Draining the connections of clients before the etcds move", fu
 		})
 
 		It("should not restart anything before the destination knows of it", func() {
-			setUp("never", six, append(exposed(atServer), server(), serverPod("old-1", false))...)
+			setUp("never", six, append(exposed(atServer), server(), serverPod("old-1"))...)
 			Expect(deps.Garden.Delete(ctx, m.Shoot)).To(Succeed())
 			asked(steps.ReasonDrainingClients)
 			_, err := source.MoveEtcd(ctx, deps, m)
@@ -374,14 +376,10 @@ func server() *appsv1.Deployment {
 	}
 }
 
-// serverPod is one of its pods, from before the restart or after it.
-func serverPod(name string, restarted bool) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace,
+// serverPod is one of its pods from before the restart.
+func serverPod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace,
 		Labels: server().Spec.Template.Labels}}
-	if restarted {
-		pod.Annotations = map[string]string{"livecpm.gardener.cloud/restarted-for-clients": "true"}
-	}
-	return pod
 }
 
 // innerDoor is the EnvoyFilter with the listener for clients inside of the shoot, made by Gardener's own component.

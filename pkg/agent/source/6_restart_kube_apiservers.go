@@ -89,9 +89,9 @@ func (i *ingress) tellClients(ctx context.Context, value string) error {
 
 // restartKubeAPIServers lets the Deployment replace its pods, and returns how many of those from before are left.
 //
-// All new ones start before one of the others ends, as Gardener has it (maxSurge 100%), and have been ready for a while:
-// where processors are short, a kube-apiserver that starts beside one that ends keeps that from telling its clients in
-// time. Go's HTTP/2 server waits for one second after GOAWAY.
+// All new ones start before one of the others ends, as Gardener has it (maxSurge 100%), and have been ready for a
+// while: where processors are short, a kube-apiserver that starts beside one that ends keeps that from telling its
+// clients in time. Go's HTTP/2 server waits for one second after GOAWAY.
 func (i *ingress) restartKubeAPIServers(ctx context.Context) (int, error) {
 	var (
 		deployment = &appsv1.Deployment{}
@@ -118,7 +118,8 @@ func (i *ingress) restartKubeAPIServers(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("failed to read the selector of Deployment %s: %w", key, err)
 	}
 	pods := &corev1.PodList{}
-	if err := reader.List(ctx, pods, client.InNamespace(i.namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+	ofDeployment := client.MatchingLabelsSelector{Selector: selector}
+	if err := reader.List(ctx, pods, client.InNamespace(i.namespace), ofDeployment); err != nil {
 		return 0, fmt.Errorf("failed to list the pods of Deployment %s: %w", key, err)
 	}
 	left := 0

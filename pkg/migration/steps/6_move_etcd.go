@@ -25,8 +25,8 @@ var moveEtcd = Step{
 			By:    Destination, Reasons: []Reason{ReasonWaitingForDNS},
 		},
 		{
-			Title: "Let clients leave the source: its ingress gateway drains their connections, or its kube-apiservers " +
-				"restart if they end TLS",
+			Title: "Let clients leave the source: its ingress gateway drains their connections, or its " +
+				"kube-apiservers restart if they end TLS",
 			By: Source, Reasons: []Reason{ReasonDrainingClients}, Asks: ReasonDrainingClients,
 		},
 	}, append(moveMembers(UnlessForced), passOn...)...),
