@@ -85,7 +85,7 @@ func deployVPNClient(
 }
 
 // waitForVPN waits until the VPN server of this seed is ready, which it is when its clients are connected. Without a
-// node there is none, and nothing to reach. It does not wait for ever: without the tunnel, some requests to aggregated
+// node there is none, and nothing to reach. It does not wait forever: without the tunnel, some requests to aggregated
 // APIs fail in this step, but it is not over before the kube-apiserver reaches the nodes anyway (openTunnel).
 func (d *destination) waitForVPN(ctx context.Context, m *migration.Migration, shoot client.Client) error {
 	nodes, err := overlap.ReadyNodes(ctx, shoot)

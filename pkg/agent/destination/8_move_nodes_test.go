@@ -252,7 +252,7 @@ var _ = Describe("Shoots with workers", func() {
 				server("early", corev1.ConditionTrue), server("late", corev1.ConditionFalse))).To(Equal(3))
 		})
 
-		It("should not keep the kube-apiserver for ever: the step checks the tunnel at its end", func() {
+		It("should not keep the kube-apiserver forever: the step checks the tunnel at its end", func() {
 			for _, pods := range [][]client.Object{nil, {server("x", corev1.ConditionFalse)}} {
 				Expect(wait(50*time.Millisecond, newShoot(node("a", corev1.ConditionTrue)), pods...)).
 					To(BeNumerically(">", 0))

@@ -72,7 +72,7 @@ var _ = Describe("Facts", func() {
 			"TTL 120 s, which the source shortens to 30 s, margin 30 s, drain 70 s")
 		Expect(of(expected.Facts{}, clean).WaitSeconds).To(Equal(60.0))
 		Expect(of(expected.Facts{Workers: 1}, clean).WaitSeconds).To(Equal(120.0), "both doors")
-		Expect(of(expected.Facts{GatewayKeepsTLS: true, Workers: 1}, move).WaitSeconds).To(Equal(250.0),
+		Expect(of(expected.Facts{GatewayKeepsTLS: true, Workers: 1}, move).WaitSeconds).To(Equal(160.0),
 			"the source's kube-apiservers restart")
 		Expect(of(expected.Facts{GatewayKeepsTLS: true, Workers: 1}, clean).WaitSeconds).To(BeZero())
 		for _, i := range []int{prepare, join, migrateEarly, start, release, complete} {

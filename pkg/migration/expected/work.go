@@ -150,8 +150,9 @@ func (f Facts) waits() (source, destination *seedfacts.Waits) {
 	return cmp.Or(f.SourceWaits, DefaultWaits()), cmp.Or(f.DestinationWaits, DefaultWaits())
 }
 
-// restarts is for how much longer clients are waited for where the kube-apiservers of the source restart for them.
-const restarts = 2 * time.Minute
+// restarts is for how much longer clients are waited for where the kube-apiservers of the source restart for them, on
+// the landscape.
+const restarts = 30 * time.Second
 
 // wait returns for how long the step waits for times to pass.
 func (f Facts) wait(step steps.Step) time.Duration {
