@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -23,6 +24,7 @@ var _ = Describe("LoadBalancerOf", func() {
 	var (
 		faults    *loadbalancer.Faults
 		landscape *config.Config
+		kept      atomic.Int32 // requests after which the connection stays
 		first     fault.LoadBalancer
 		second    fault.LoadBalancer
 
@@ -43,8 +45,15 @@ var _ = Describe("LoadBalancerOf", func() {
 			listener, err = net.Listen("tcp", landscape.LoadBalancerAdmin())
 			g.Expect(err).NotTo(HaveOccurred())
 		}).Should(Succeed())
-		server := &http.Server{Handler: loadbalancer.AdminHandler(logr.Discard(), faults),
-			ReadHeaderTimeout: time.Second}
+		kept.Store(0)
+		admin := loadbalancer.AdminHandler(logr.Discard(), faults)
+		server := &http.Server{ReadHeaderTimeout: time.Second,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !r.Close {
+					kept.Add(1)
+				}
+				admin.ServeHTTP(w, r)
+			})}
 		go func() { _ = server.Serve(listener) }()
 		DeferCleanup(server.Close)
 		first, second = fault.LoadBalancerOf(landscape, "seed-a"), fault.LoadBalancerOf(landscape, "seed-b")
@@ -76,6 +85,13 @@ var _ = Describe("LoadBalancerOf", func() {
 		Expect(inForce()).To(HaveLen(2))
 		Expect(first.Lift(ctx, loadbalancer.Fault{Latency: delayed.Latency})).To(Succeed())
 		Expect(inForce()).To(HaveLen(1))
+	})
+
+	It("should keep no connection, which a load balancer that has started again would not know", func(ctx SpecContext) {
+		Expect(first.Add(ctx, frozen)).To(Succeed())
+		Expect(first.InForce(ctx, frozen)).To(BeTrue())
+		Expect(first.Lift(ctx, loadbalancer.Fault{})).To(Succeed())
+		Expect(kept.Load()).To(BeZero())
 	})
 
 	It("should know a cut that comes back from one that stays", func(ctx SpecContext) {

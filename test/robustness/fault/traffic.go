@@ -287,8 +287,9 @@ func (a admin) InForce(ctx context.Context, change loadbalancer.Fault) (bool, er
 	}), nil
 }
 
-// adminClient goes to the landscape directly, whatever proxy the environment names.
-var adminClient = &http.Client{Timeout: seedTimeout, Transport: &http.Transport{}}
+// adminClient goes to the landscape directly, whatever proxy the environment names. It keeps no connection: a load
+// balancer that has started again would not know it, and nobody repeats a POST.
+var adminClient = &http.Client{Timeout: seedTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // pathFaults is where the admin port takes faults.
 const pathFaults = "/faults"
