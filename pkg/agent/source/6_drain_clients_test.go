@@ -163,7 +163,7 @@ var _ = Describe("Draining the connections of clients before the etcds move", fu
 		return nil
 	}
 
-	It("should tell clients inside of the shoot as well, by the EnvoyFilter of Gardener that has their listener", func() {
+	It("should tell clients inside of the shoot as well, by Gardener's own EnvoyFilter with their listener", func() {
 		setUp("", six, append(exposed(atGateway), innerDoor())...)
 		before := listener()
 		drain()

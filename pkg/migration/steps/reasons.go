@@ -159,8 +159,8 @@ const (
 	// old one have expired (TTL and margin). The operator waits; the message tells until when.
 	ReasonWaitingForDNS Reason = "WaitingForDNS"
 	// ReasonDrainingClients asks the source to let clients leave that have kept their connections, by its ingress
-	// gateway or by restarts of its kube-apiservers: who has left before etcd members of the source stop does not notice
-	// that. It appears until the time for that is over. The operator waits; the message tells until when.
+	// gateway or by restarts of its kube-apiservers: who has left before etcd members of the source stop does not
+	// notice that. It appears until the time for that is over. The operator waits; the message tells until when.
 	ReasonDrainingClients Reason = "DrainingClients"
 	// ReasonJoiningLastEtcdMember appears while the third member of the destination joins: from then until the first
 	// removal the cluster tolerates only two failed members of six. The operator waits.
