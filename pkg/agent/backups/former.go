@@ -8,11 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -81,24 +77,10 @@ func openFormer(ctx context.Context, b *botanist.Botanist, bucketName string) er
 
 // ask sets the annotation by which livecpm-controller-manager is asked for the backup entry.
 func ask(ctx context.Context, b *botanist.Botanist) error {
-	return annotate(ctx, b, steps.AnnotationDeleteFormerBackups, `"true"`)
+	return botanist.Annotate(ctx, b, steps.AnnotationDeleteFormerBackups, `"true"`)
 }
 
 // stopAsking removes the annotation.
 func stopAsking(ctx context.Context, b *botanist.Botanist) error {
-	return annotate(ctx, b, steps.AnnotationDeleteFormerBackups, "null")
-}
-
-// annotate gives an annotation of the Shoot a value in JSON. The patch has nothing but the annotation: the botanist's
-// copy of the Shoot pretends another last operation.
-func annotate(ctx context.Context, b *botanist.Botanist, annotation, value string) error {
-	info := b.Shoot.GetInfo()
-	shoot := &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: info.Namespace, Name: info.Name}}
-	patch := client.RawPatch(types.MergePatchType,
-		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, annotation, value))
-	if err := b.GardenClient.Patch(ctx, shoot, patch); err != nil {
-		return fmt.Errorf("failed to patch annotation %s of Shoot %s: %w", annotation, client.ObjectKeyFromObject(info),
-			err)
-	}
-	return nil
+	return botanist.Annotate(ctx, b, steps.AnnotationDeleteFormerBackups, "null")
 }

@@ -59,7 +59,7 @@ func TellRevision(ctx context.Context, b *botanist.Botanist) error {
 	if !found || b.Shoot.GetInfo().Annotations[steps.AnnotationSourceRevision] == told {
 		return nil
 	}
-	return annotate(ctx, b, steps.AnnotationSourceRevision, strconv.Quote(told))
+	return botanist.Annotate(ctx, b, steps.AnnotationSourceRevision, strconv.Quote(told))
 }
 
 // NewestRevision returns the last revision in the newest full snapshot of the main etcd, which the sidecar of its

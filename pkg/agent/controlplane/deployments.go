@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	kubeapiserver "github.com/gardener/gardener/pkg/component/kubernetes/apiserver"
 	"github.com/gardener/gardener/pkg/utils/retry"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -119,6 +120,16 @@ func deploymentOf(pod *corev1.Pod) string {
 		}
 	}
 	return ""
+}
+
+// KubeAPIServerPods returns the pods of the kube-apiserver in the namespace of a shoot.
+func KubeAPIServerPods(ctx context.Context, seed client.Reader, namespace string) ([]corev1.Pod, error) {
+	pods := &corev1.PodList{}
+	if err := seed.List(ctx, pods, client.InNamespace(namespace),
+		client.MatchingLabels(kubeapiserver.GetLabels())); err != nil {
+		return nil, fmt.Errorf("failed to list the pods of the kube-apiserver in namespace %s: %w", namespace, err)
+	}
+	return pods.Items, nil
 }
 
 // Started reports whether all of the Deployments have been started: an available pod of each is there.

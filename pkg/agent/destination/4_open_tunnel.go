@@ -51,24 +51,16 @@ func (d *destination) addTunnel(g *flow.Graph, m *migration.Migration, start *st
 	})
 	deploy := g.Add(flow.Task{
 		Name: "Deploying the temporary VPN client",
-		Fn: flows.Retry(func(ctx context.Context) error {
-			shoot, err := d.throughDNS(b)
-			if err != nil {
-				return err
-			}
+		Fn: flows.Retry(d.byDNS(b, func(ctx context.Context, shoot client.Client) error {
 			return deployVPNClient(ctx, b, start.components, shoot)
-		}, d.Timings.RolloutTimeout),
+		}), d.Timings.RolloutTimeout),
 		Dependencies: flow.NewTaskIDs(record),
 	})
 	return g.Add(flow.Task{
 		Name: "Waiting until the nodes are connected to the VPN server",
-		Fn: func(ctx context.Context) error {
-			shoot, err := d.throughDNS(b)
-			if err != nil {
-				return err
-			}
+		Fn: d.byDNS(b, func(ctx context.Context, shoot client.Client) error {
 			return d.waitForVPN(ctx, m, shoot)
-		},
+		}),
 		Dependencies: flow.NewTaskIDs(deploy),
 	})
 }
@@ -89,25 +81,17 @@ func deployVPNClient(
 // APIs fail in this step, but it is not over before the kube-apiserver reaches the nodes anyway (openTunnel).
 func (d *destination) waitForVPN(ctx context.Context, m *migration.Migration, shoot client.Client) error {
 	nodes, err := overlap.ReadyNodes(ctx, shoot)
-	if err == nil && len(nodes) == 0 {
-		return nil
+	if len(nodes) > 0 {
+		err = d.untilConnected(ctx, func(ctx context.Context) error {
+			return d.checkVPNServer(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot))
+		})
 	}
-	if err == nil {
-		namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
-		err = retry.UntilTimeout(ctx, d.Timings.PollInterval, min(tunnelTimeout, d.Timings.RolloutTimeout),
-			func(ctx context.Context) (bool, error) {
-				if err := d.checkVPNServer(ctx, namespace); err != nil {
-					return retry.MinorError(err)
-				}
-				return retry.Ok()
-			})
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
-	if err != nil && ctx.Err() == nil {
-		m.Log.Info("The nodes are not connected to the VPN server yet, some requests to aggregated APIs may fail",
-			"reason", err.Error())
-		return nil
-	}
-	return err
+	m.Log.Info("The nodes are not connected to the VPN server yet, some requests to aggregated APIs may fail",
+		"reason", err.Error())
+	return nil
 }
 
 // checkVPNServer returns an error unless all pods of the VPN server are ready.
@@ -153,13 +137,31 @@ func (d *destination) openTunnel(
 }
 
 func (d *destination) waitForTunnel(ctx context.Context, access *shootAccess) error {
+	return d.untilConnected(ctx, func(ctx context.Context) error { return checkTunnel(ctx, access) })
+}
+
+// untilConnected repeats the check until it succeeds, for as long as one attempt waits for the tunnel.
+func (d *destination) untilConnected(ctx context.Context, check flow.TaskFn) error {
 	return retry.UntilTimeout(ctx, d.Timings.PollInterval,
 		min(tunnelTimeout, d.Timings.RolloutTimeout), func(ctx context.Context) (bool, error) {
-			if err := checkTunnel(ctx, access); err != nil {
+			if err := check(ctx); err != nil {
 				return retry.MinorError(err)
 			}
 			return retry.Ok()
 		})
+}
+
+// byDNS returns a task with access to the shoot by its name (throughDNS), which is made again for each attempt.
+func (d *destination) byDNS(
+	b *botanist.Botanist, task func(ctx context.Context, shoot client.Client) error,
+) flow.TaskFn {
+	return func(ctx context.Context) error {
+		shoot, err := d.throughDNS(b)
+		if err != nil {
+			return err
+		}
+		return task(ctx, shoot)
+	}
 }
 
 // inShoot returns a task with access to the shoot, which is made again for each attempt.

@@ -13,7 +13,6 @@ import (
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
-	kubeapiserver "github.com/gardener/gardener/pkg/component/kubernetes/apiserver"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/controlplane"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/overload"
 )
@@ -86,21 +86,12 @@ func (d *destination) needsMoreTime(ctx context.Context, m *migration.Migration)
 // kubeAPIServerRestarted reports whether the kubelet has ended a kube-apiserver, one of this attempt or of a former
 // one.
 func (d *destination) kubeAPIServerRestarted(ctx context.Context, namespace string) (bool, error) {
-	pods, err := d.kubeAPIServerPods(ctx, namespace)
+	pods, err := controlplane.KubeAPIServerPods(ctx, d.SeedClientSet.Client(), namespace)
 	if err != nil {
 		return false, err
 	}
 	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return kubeAPIServerStatus(&pod).RestartCount > 0 }),
 		nil
-}
-
-func (d *destination) kubeAPIServerPods(ctx context.Context, namespace string) ([]corev1.Pod, error) {
-	pods := &corev1.PodList{}
-	if err := d.SeedClientSet.Client().List(ctx, pods, client.InNamespace(namespace),
-		client.MatchingLabels(kubeapiserver.GetLabels())); err != nil {
-		return nil, fmt.Errorf("failed to list the pods of the kube-apiserver in namespace %s: %w", namespace, err)
-	}
-	return pods.Items, nil
 }
 
 // kubeAPIServerStatus returns an empty status if the kubelet has not written one.

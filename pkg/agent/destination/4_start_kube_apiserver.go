@@ -285,11 +285,10 @@ func (d *destination) addWayToNodes(
 		}, timeout),
 		Dependencies: flow.NewTaskIDs(secrets),
 	})
+	// The kube-apiservers of both seeds stop, gracefully or not, before the destination has an address of its own.
 	keepAddress := g.Add(flow.Task{
-		Name: "Keeping the address inside of the shoot published",
-		Fn: flows.Retry(func(ctx context.Context) error {
-			return d.keepPublished(ctx, b)
-		}, timeout),
+		Name:         "Keeping the address inside of the shoot published",
+		Fn:           flows.Retry(d.byDNS(b, overlap.KeepEndpoints), timeout),
 		Dependencies: flow.NewTaskIDs(learnAddress),
 	})
 	// It becomes ready when clients have connected, which addTunnel waits for.

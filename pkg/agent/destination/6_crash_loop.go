@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/agent/controlplane"
 	"github.com/livecpm/livecpm/pkg/migration"
 )
 
@@ -35,7 +36,8 @@ const (
 // replaceBackedOff deletes the pods of the kube-apiserver that wait for their restart. Call it only while etcd answers:
 // otherwise the new pods would end like these.
 func (d *destination) replaceBackedOff(ctx context.Context, m *migration.Migration) error {
-	pods, err := d.kubeAPIServerPods(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot))
+	pods, err := controlplane.KubeAPIServerPods(ctx, d.SeedClientSet.Client(),
+		v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot))
 	if err != nil {
 		return err
 	}

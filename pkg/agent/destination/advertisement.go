@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
-	"github.com/livecpm/livecpm/pkg/agent/overlap"
 )
 
 // What a shoot with workers needs beyond one without: clients inside of it go to the kube-apiserver by an address that
@@ -108,16 +107,6 @@ func (d *destination) learnAdvertisement(ctx context.Context, b *botanist.Botani
 	}
 	a.address = address
 	return nil
-}
-
-// keepPublished keeps the shared address published whichever of the kube-apiservers stops. Those of both seeds stop,
-// gracefully or not, before the destination has an address of its own.
-func (d *destination) keepPublished(ctx context.Context, b *botanist.Botanist) error {
-	shoot, err := d.throughDNS(b)
-	if err != nil {
-		return err
-	}
-	return overlap.KeepEndpoints(ctx, shoot)
 }
 
 // throughDNS returns access to the shoot by its name, which leads to the source until step 6.

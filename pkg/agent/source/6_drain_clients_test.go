@@ -13,6 +13,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
+	kubeapiserver "github.com/gardener/gardener/pkg/component/kubernetes/apiserver"
 	"github.com/gardener/gardener/pkg/component/kubernetes/apiserverexposure"
 	gardeneroperation "github.com/gardener/gardener/pkg/gardenlet/operation"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
@@ -368,7 +369,7 @@ var _ = Describe("Draining the connections of clients before the etcds move", fu
 
 // server is the Deployment of the kube-apiserver.
 func server() *appsv1.Deployment {
-	labels := map[string]string{"app": "kubernetes", "role": "apiserver"}
+	labels := kubeapiserver.GetLabels()
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver", Namespace: namespace},
 		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels},

@@ -6,9 +6,9 @@ package source
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
-	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/agent/controlplane"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -76,13 +77,9 @@ func (i *ingress) tellClients(ctx context.Context, value string) error {
 	if i.migration.Shoot.Annotations[steps.AnnotationSourceClients] == value {
 		return nil
 	}
-	shoot := &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{
-		Namespace: i.migration.Shoot.Namespace, Name: i.migration.Shoot.Name}}
-	patch := client.MergeFrom(shoot.DeepCopy())
-	metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, steps.AnnotationSourceClients, value)
-	if err := i.botanist.GardenClient.Patch(ctx, shoot, patch); err != nil {
-		return fmt.Errorf("failed to say that the clients of Shoot %s are %s: %w", client.ObjectKeyFromObject(shoot),
-			value, err)
+	if err := botanist.Annotate(ctx, i.botanist, steps.AnnotationSourceClients, strconv.Quote(value)); err != nil {
+		return fmt.Errorf("failed to say that the clients of Shoot %s are %s: %w",
+			client.ObjectKeyFromObject(i.migration.Shoot), value, err)
 	}
 	return nil
 }
@@ -113,17 +110,12 @@ func (i *ingress) restartKubeAPIServers(ctx context.Context) (int, error) {
 			return 0, fmt.Errorf("failed to restart the pods of Deployment %s: %w", key, err)
 		}
 	}
-	selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector)
+	pods, err := controlplane.KubeAPIServerPods(ctx, reader, i.namespace)
 	if err != nil {
-		return 0, fmt.Errorf("failed to read the selector of Deployment %s: %w", key, err)
-	}
-	pods := &corev1.PodList{}
-	ofDeployment := client.MatchingLabelsSelector{Selector: selector}
-	if err := reader.List(ctx, pods, client.InNamespace(i.namespace), ofDeployment); err != nil {
-		return 0, fmt.Errorf("failed to list the pods of Deployment %s: %w", key, err)
+		return 0, err
 	}
 	left := 0
-	for _, pod := range pods.Items {
+	for _, pod := range pods {
 		over := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 		if _, restarted := pod.Annotations[annotationRestarted]; !restarted && !over {
 			left++
