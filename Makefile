@@ -169,7 +169,7 @@ bench-page: ## Write docs/benchmarks.md of the figures in docs/benchmarks/data
 # for them.
 # Without LABELS the run has an hour; labels that are named have limits of their own, and show their progress.
 .PHONY: test-e2e
-test-e2e: setup-$(if $(findstring recovery,$(LABELS)),recovery,landscape) ## End-to-end specs on the landscape (needs root): LABELS='migration || bench', or abort, cli, conformance, drain, drawn, faults, nodes (with NODES=3), planted, policies, recovery; FOCUS= chooses by name (MOMENTS=, FAULT=, STEP=, MOMENT=, MIGRATIONS=, FORCE_SHRINK=, LOAD=heavy: docs/development/testing.md)
+test-e2e: setup-$(if $(findstring recovery,$(LABELS)),recovery,landscape) ## End-to-end specs on the landscape (needs root): LABELS='migration || bench', or abort, cli, conformance, drain, drawn, faults, mix (with SHOOT=workers), nodes (with NODES=3), planted, policies, recovery; FOCUS= chooses by name (MOMENTS=, FAULT=, STEP=, MOMENT=, MIGRATIONS=, FORCE_SHRINK=, LOAD=heavy: docs/development/testing.md)
 	$(if $(findstring recovery,$(LABELS)),hack/build-tools.sh kubectl etcdctl)
 	$(if $(findstring conformance,$(LABELS)),hack/build-tools.sh kubernetes-e2e kubectl)
 	LIVECPM_LABELS='$(or $(LABELS),migration || bench)' MOMENTS='$(MOMENTS)' FAULT='$(FAULT)' STEP='$(STEP)' MOMENT='$(MOMENT)' MIGRATIONS='$(MIGRATIONS)' FORCE_SHRINK='$(FORCE_SHRINK)' SEED='$(SEED)' HOURS='$(HOURS)' CELLS='$(CELLS)' \

@@ -3,7 +3,14 @@
 
 package drain
 
-import gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+import (
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+
+	"github.com/livecpm/livecpm/test/landscape/shoot"
+)
 
 // Check is check, for tests.
-func (f *Fleet) Check(shoots ...gardencorev1beta1.Shoot) error { return f.check(shoots) }
+func (f *Shoots) Check(shoots ...gardencorev1beta1.Shoot) error { return f.check(shoots) }
+
+// Made returns those that are there for the test only.
+func (f *Shoots) Made() []*shoot.Shoot { return f.made }

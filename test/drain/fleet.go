@@ -18,17 +18,43 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/shoot"
 )
 
-// Fleet are the shoots that the test works with.
-type Fleet struct {
+// Shoots are the shoots in the seed that a test drains.
+type Shoots struct {
 	// Source and Destination are the seeds.
 	Source, Destination string
+
+	// own is the name of the landscape's own shoot, made are those that are there for the test only.
+	own  string
+	made []*shoot.Shoot
+}
+
+// newShoots returns the landscape's own shoot, which must be at rest in one of the seeds: that is the one to drain. The
+// others are to be made there. It creates nothing.
+func newShoots(
+	landscape *config.Config, own *gardencorev1beta1.Shoot, report func(format string, args ...any),
+	others ...*shoot.Shoot,
+) (Shoots, error) {
+	source, err := driver.AtRest(own)
+	if err != nil {
+		return Shoots{}, err
+	}
+	destination, err := driver.OtherSeed(landscape, source)
+	if err != nil {
+		return Shoots{}, err
+	}
+	for _, s := range others {
+		s.Config, s.Seed, s.Report = landscape, source, report
+	}
+	return Shoots{Source: source, Destination: destination, own: own.Name, made: others}, nil
+}
+
+// Fleet are the shoots whose drain is cancelled and resumed.
+type Fleet struct {
+	Shoots
 	// Moving are the names of those that can go live: the landscape's own and two more. Hibernated can go classically,
 	// Single stays.
 	Moving             []string
 	Hibernated, Single string
-
-	// made are those that are there for the test only.
-	made []*shoot.Shoot
 }
 
 // NewFleet returns the fleet around the landscape's own shoot, which must be at rest in one of the seeds: that is the
@@ -36,29 +62,18 @@ type Fleet struct {
 func NewFleet(
 	landscape *config.Config, own *gardencorev1beta1.Shoot, report func(format string, args ...any),
 ) (*Fleet, error) {
-	source, err := driver.AtRest(own)
-	if err != nil {
-		return nil, err
-	}
-	destination, err := driver.OtherSeed(landscape, source)
-	if err != nil {
-		return nil, err
-	}
-	fleet := &Fleet{Source: source, Destination: destination, Hibernated: "drain-asleep", Single: "drain-single",
+	fleet := &Fleet{Hibernated: "drain-asleep", Single: "drain-single",
 		Moving: []string{own.Name, "drain-one", "drain-two"}}
-	for _, s := range []*shoot.Shoot{
-		{Name: fleet.Moving[1]}, {Name: fleet.Moving[2]}, {Name: fleet.Hibernated, Hibernated: true},
-		{Name: fleet.Single, Single: true},
-	} {
-		s.Config, s.Seed, s.Report = landscape, source, report
-		fleet.made = append(fleet.made, s)
-	}
-	return fleet, nil
+	var err error
+	fleet.Shoots, err = newShoots(landscape, own, report, &shoot.Shoot{Name: fleet.Moving[1]},
+		&shoot.Shoot{Name: fleet.Moving[2]}, &shoot.Shoot{Name: fleet.Hibernated, Hibernated: true},
+		&shoot.Shoot{Name: fleet.Single, Single: true})
+	return fleet, err
 }
 
 // Up creates what is missing, one shoot after the other since the machine is small, and checks that all are in the
 // source.
-func (f *Fleet) Up(ctx context.Context, garden client.Client) error {
+func (f *Shoots) Up(ctx context.Context, garden client.Client) error {
 	for _, s := range f.made {
 		if err := s.Up(ctx); err != nil {
 			return err
@@ -72,10 +87,10 @@ func (f *Fleet) Up(ctx context.Context, garden client.Client) error {
 }
 
 // check tells which shoots the test cannot work with.
-func (f *Fleet) check(shoots []gardencorev1beta1.Shoot) error {
-	expected := map[string]bool{f.Hibernated: true, f.Single: true}
-	for _, name := range f.Moving {
-		expected[name] = true
+func (f *Shoots) check(shoots []gardencorev1beta1.Shoot) error {
+	expected := map[string]bool{f.own: true}
+	for _, s := range f.made {
+		expected[s.Name] = true
 	}
 	var errs []error
 	for _, object := range shoots {
@@ -100,7 +115,7 @@ func (f *Fleet) check(shoots []gardencorev1beta1.Shoot) error {
 }
 
 // Down deletes what is there for the test only.
-func (f *Fleet) Down(ctx context.Context) error {
+func (f *Shoots) Down(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, s := range f.made {
 		group.Go(func() error { return s.Down(ctx) })

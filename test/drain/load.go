@@ -13,9 +13,13 @@ import (
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/cli/access"
+	"github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/landscape/config"
@@ -37,11 +41,14 @@ const (
 // Load is load on several shoots.
 type Load struct {
 	probes map[string]*probe.Probe
+
+	lock  sync.Mutex
+	begun sets.Set[string]
 }
 
 // StartLoad puts load on the shoots. What was started before an error is stopped again.
 func StartLoad(ctx context.Context, landscape *config.Config, garden client.Client, names ...string) (*Load, error) {
-	load := &Load{probes: map[string]*probe.Probe{}}
+	load := &Load{probes: map[string]*probe.Probe{}, begun: sets.New[string]()}
 	for _, name := range names {
 		p, err := startOne(ctx, landscape, garden, name)
 		if err != nil {
@@ -77,6 +84,19 @@ func startOne(ctx context.Context, landscape *config.Config, garden client.Clien
 	return p, p.Start(ctx)
 }
 
+// See tells the clients of the Shoot that its move has begun, when it has: what they notice counts from then on.
+func (l *Load) See(_ watch.EventType, shoot *gardencorev1beta1.Shoot) {
+	if _, _, moving := steps.Seeds(shoot); !moving || l.probes[shoot.Name] == nil {
+		return
+	}
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	if !l.begun.Has(shoot.Name) {
+		l.begun.Insert(shoot.Name)
+		l.probes[shoot.Name].Mark(probe.PhaseDuring)
+	}
+}
+
 // Stop ends the load and returns by shoot what its clients noticed.
 func (l *Load) Stop(ctx context.Context) (map[string]*probe.Result, error) {
 	var (
@@ -100,9 +120,10 @@ func (l *Load) Stop(ctx context.Context) (map[string]*probe.Result, error) {
 	return results, errors.Join(errs...)
 }
 
-// Problems tells what is wrong with the results; it is empty if no client has noticed anything. A check that was not
-// made, or made with too little load, is no check that passed.
-func Problems(results map[string]*probe.Result) []string {
+// Problems tells what is wrong with the results of shoots that moved in these ways. It is empty if no client has noticed
+// anything but what its shoot's way takes from it: one gap LiveWithGap, and answers for any time Classic. A shoot
+// without a way moved Live. A check that was not made, or made with too little load, is no check that passed.
+func Problems(results map[string]*probe.Result, ways map[string]drain.Way) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(results)) {
 		result := results[name]
@@ -111,8 +132,11 @@ func Problems(results map[string]*probe.Result) []string {
 			add("there was no load")
 			continue
 		}
+		result.AgreedGap = ways[name] == drain.LiveWithGap
 		for _, failure := range result.Failures() {
-			add("%s", failure)
+			if ways[name] != drain.Classic || !slices.Contains(result.Unserved(), failure) {
+				add("%s", failure)
+			}
 		}
 		details := result.Details
 		if details.DNS == nil || details.DNS.Samples == 0 {
@@ -139,6 +163,22 @@ func Describe(results map[string]*probe.Result) string {
 				result.WatchEventsLost,
 				// Nothing marks one migration among several, so a gap may stand on either side of the trigger.
 				time.Duration(max(result.LongestWriteGapMs, result.BaselineLongestWriteGapMs))*time.Millisecond)
+		}
+	}
+	return out
+}
+
+// DescribeFailures returns a line for each time at which requests of a shoot failed.
+func DescribeFailures(results map[string]*probe.Result) string {
+	out := ""
+	for _, name := range slices.Sorted(maps.Keys(results)) {
+		result := results[name]
+		if result == nil || result.Details == nil || result.Details.Series == nil {
+			continue
+		}
+		for _, span := range result.Details.Series.FailedSpans() {
+			out += fmt.Sprintf("%s: %d requests failed from %s to %s\n", name, span.Requests,
+				span.Begin.UTC().Format(time.TimeOnly), span.End.UTC().Format(time.TimeOnly))
 		}
 	}
 	return out

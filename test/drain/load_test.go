@@ -4,10 +4,17 @@
 package drain_test
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"time"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	product "github.com/livecpm/livecpm/pkg/migration/drain"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/drain"
 )
 
@@ -21,13 +28,13 @@ var _ = Describe("#Problems", func() {
 	}
 
 	It("should be none if no client has noticed anything", func() {
-		Expect(drain.Problems(map[string]*probe.Result{"x": good(), "y": good()})).To(BeEmpty())
+		Expect(drain.Problems(map[string]*probe.Result{"x": good(), "y": good()}, nil)).To(BeEmpty())
 	})
 
 	DescribeTable("should tell of each", func(expected string, change func(*probe.Result)) {
 		bad := good()
 		change(bad)
-		Expect(drain.Problems(map[string]*probe.Result{"x": good(), "y": bad})).To(ConsistOf(expected))
+		Expect(drain.Problems(map[string]*probe.Result{"x": good(), "y": bad}, nil)).To(ConsistOf(expected))
 	},
 		Entry("a write", "y: 1 writes failed", func(r *probe.Result) { r.WritesFailed = 1 }),
 		Entry("a read", "y: 2 reads failed", func(r *probe.Result) { r.ReadsFailed = 2 }),
@@ -54,11 +61,73 @@ var _ = Describe("#Problems", func() {
 		Entry("no details", "y: there was no load", func(r *probe.Result) { r.Details = nil }),
 	)
 
+	Describe("of shoots that moved in different ways", func() {
+		const second = time.Second
+		var (
+			begin   = time.Unix(1_000_000_000, 0)
+			problem = func(way product.Way, change func(*probe.Result)) []string {
+				GinkgoHelper()
+				result := good()
+				// One write failed at the beginning of the gap, and one at its end.
+				gap := 20
+				result.WritesFailed, result.LongestWriteGapMs = 2, 20_000
+				points := make([]recording.Point, 100)
+				points[40].Failed, points[40+gap].Failed = 1, 1
+				result.Details.Series = &recording.Series{Begin: begin, IntervalSeconds: 1, Points: points}
+				change(result)
+				return drain.Problems(map[string]*probe.Result{"x": result}, map[string]product.Way{"x": way})
+			}
+		)
+
+		It("should permit one gap to those that have agreed to it, and to nobody else", func() {
+			nothing := func(*probe.Result) {}
+			Expect(problem(product.LiveWithGap, nothing)).To(BeEmpty())
+			Expect(problem(product.Live, nothing)).To(ConsistOf("x: 2 writes failed",
+				"x: no write was acknowledged for 20s, longer than 5s"))
+		})
+
+		It("should not permit them a long one", func() {
+			Expect(problem(product.LiveWithGap, func(r *probe.Result) {
+				r.LongestWriteGapMs = (61 * second).Milliseconds()
+			})).To(ContainElement(ContainSubstring("this is not the one gap that was agreed to")))
+		})
+
+		It("should permit those that move classically any time without an answer, and no loss", func() {
+			Expect(problem(product.Classic, func(r *probe.Result) {
+				r.LongestWriteGapMs = (400 * second).Milliseconds()
+			})).To(BeEmpty())
+			Expect(problem(product.Classic, func(r *probe.Result) { r.Details.AcknowledgedWritesLost = 1 })).
+				To(ConsistOf("x: 1 acknowledged writes were lost"))
+		})
+	})
+
 	It("should describe what was done", func() {
 		result := good()
 		result.BaselineLongestWriteGapMs = 1200
 		Expect(drain.Describe(map[string]*probe.Result{"x": result})).
 			To(Equal("x: 200 writes (0 failed), 400 reads (0 failed), 400 watch events (0 lost), longest " +
 				"write gap 1.2s\n"))
+	})
+
+	It("should describe when requests failed", func() {
+		result := good()
+		points := make([]recording.Point, 100)
+		points[40].Failed, points[41].Failed = 1, 2
+		result.Details.Series = &recording.Series{Begin: time.Unix(1_000_000_000, 0), IntervalSeconds: 1, Points: points}
+		Expect(drain.DescribeFailures(map[string]*probe.Result{"x": result, "y": good()})).
+			To(Equal("x: 3 requests failed from 01:47:20 to 01:47:22\n"))
+	})
+
+	It("should keep what happened", func() {
+		folder := filepath.Join(GinkgoT().TempDir(), "mix")
+		Expect(drain.WriteReport(folder, []product.TableRow{{Name: "x", Way: product.Live}},
+			map[string]*probe.Result{"x": good()})).To(Succeed())
+		content, err := os.ReadFile(filepath.Join(folder, "report.json"))
+		Expect(err).NotTo(HaveOccurred())
+		report := &drain.Report{}
+		Expect(json.Unmarshal(content, report)).To(Succeed())
+		Expect(report.Moves).To(ConsistOf(HaveField("Way", product.Live)))
+		Expect(report.Clients).To(HaveKeyWithValue("x", HaveField("Writes", BeEquivalentTo(200))))
+		Expect(report.Details).To(HaveKeyWithValue("x", HaveField("RequestsDue", BeEquivalentTo(700))))
 	})
 })

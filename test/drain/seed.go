@@ -6,6 +6,7 @@ package drain
 import (
 	"context"
 	"fmt"
+	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -46,6 +47,18 @@ func (s Seed) LetHibernatedGo(ctx context.Context) error {
 	return s.annotate(ctx, func(annotations map[string]string) { delete(annotations, drain.AnnotationHibernated) })
 }
 
+// PermitClassic permits that shoots which are not highly available leave classically.
+func (s Seed) PermitClassic(ctx context.Context) error {
+	return s.annotate(ctx, func(annotations map[string]string) {
+		annotations[drain.AnnotationFallback] = drain.FallbackClassic
+	})
+}
+
+// ForbidClassic takes that back.
+func (s Seed) ForbidClassic(ctx context.Context) error {
+	return s.annotate(ctx, func(annotations map[string]string) { delete(annotations, drain.AnnotationFallback) })
+}
+
 func (s Seed) annotate(ctx context.Context, change func(annotations map[string]string)) error {
 	seed, err := s.get(ctx)
 	if err != nil {
@@ -83,6 +96,26 @@ func (s Seed) Reason(ctx context.Context) (string, error) {
 
 // Table returns state and reason of each shoot.
 func (s Seed) Table(ctx context.Context) (map[string]string, error) {
+	rows, err := s.Rows(ctx)
+	out := map[string]string{}
+	for _, row := range rows {
+		out[row.Name] = fmt.Sprintf("%s %s", row.State, row.Reason)
+	}
+	return out, err
+}
+
+// Ways returns how each shoot leaves.
+func (s Seed) Ways(ctx context.Context) (map[string]drain.Way, error) {
+	rows, err := s.Rows(ctx)
+	out := map[string]drain.Way{}
+	for _, row := range rows {
+		out[row.Name] = row.Way
+	}
+	return out, err
+}
+
+// Rows returns the rows of the table.
+func (s Seed) Rows(ctx context.Context) ([]drain.TableRow, error) {
 	configMap := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: v1beta1constants.GardenNamespace, Name: drain.TableName(s.Name)}
 	if err := s.Garden.Get(ctx, key, configMap); err != nil {
@@ -92,11 +125,22 @@ func (s Seed) Table(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]string{}
-	for _, row := range table.Shoots {
-		out[row.Name] = fmt.Sprintf("%s %s", row.State, row.Reason)
+	return table.Shoots, nil
+}
+
+// DescribeMoves returns a line for each shoot: how it left, and how long the drain took for it.
+func DescribeMoves(rows []drain.TableRow) string {
+	out := ""
+	for _, row := range rows {
+		begin, beginErr := time.Parse(time.RFC3339, row.StartedAt)
+		end, endErr := time.Parse(time.RFC3339, row.EndedAt)
+		took := "an unknown time"
+		if beginErr == nil && endErr == nil {
+			took = end.Sub(begin).String()
+		}
+		out += fmt.Sprintf("%s: %s, %s to %s in %s\n", row.Name, row.State, row.Way, row.Destination, took)
 	}
-	return out, nil
+	return out
 }
 
 func (s Seed) get(ctx context.Context) (*gardencorev1beta1.Seed, error) {

@@ -57,15 +57,37 @@ var _ = Describe("Seed", func() {
 		Expect(seed(visible).Visible(ctx)).To(BeTrue())
 	})
 
+	It("should permit the classic way and take that back", func() {
+		s := seed(object())
+		annotations := func() map[string]string {
+			stored := object()
+			Expect(s.Garden.Get(ctx, client.ObjectKeyFromObject(stored), stored)).To(Succeed())
+			return stored.Annotations
+		}
+		Expect(s.PermitClassic(ctx)).To(Succeed())
+		Expect(annotations()).To(HaveKeyWithValue("migration.gardener.cloud/drain-fallback", "classic"))
+		Expect(s.ForbidClassic(ctx)).To(Succeed())
+		Expect(annotations()).To(BeEmpty())
+	})
+
+	It("should describe the moves", func() {
+		Expect(drain.DescribeMoves([]product.TableRow{
+			{Name: "x", State: product.Done, Way: product.Live, Destination: "seed-b", StartedAt: "2026-11-29T10:00:00Z",
+				EndedAt: "2026-11-29T10:12:05Z"},
+			{Name: "y", State: product.Waiting, Way: product.Classic, Destination: "seed-b"},
+		})).To(Equal("x: Done, Live to seed-b in 12m5s\ny: Waiting, Classic to seed-b in an unknown time\n"))
+	})
+
 	It("should tell what the table says", func() {
 		content, err := product.SeedPlan{Seed: product.Seed{Name: "seed-a"}, Entries: []product.Entry{
 			{Shoot: product.Shoot{Key: product.Key{Namespace: "garden-demo", Name: "x"}}, State: product.Waiting,
-				Reason: product.ReasonPause},
+				Reason: product.ReasonPause, By: product.LiveWithGap},
 		}}.Table().Encode()
 		Expect(err).NotTo(HaveOccurred())
 		table := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden",
 			Name: product.TableName("seed-a")}, Data: map[string]string{product.TableKey: content}}
 		Expect(seed(table).Table(ctx)).To(Equal(map[string]string{"x": "Waiting PauseAfterMigration"}))
+		Expect(seed(table).Ways(ctx)).To(Equal(map[string]product.Way{"x": product.LiveWithGap}))
 		_, err = seed().Table(ctx)
 		Expect(err).To(MatchError(ContainSubstring("failed to get ConfigMap garden/livecpm-drain-seed-a")))
 	})

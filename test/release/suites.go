@@ -52,6 +52,8 @@ func Suites() []Suite {
 		{Name: "force-shrink", Title: "a migration with faults that moves the etcds before the kube-apiserver",
 			Commands: e2e("faults", "FORCE_SHRINK=true", "MIGRATIONS=1"), Label: "faults"},
 		{Name: "workers", Title: "a shoot with workers, there and back", Commands: apart("demo", "SHOOT=workers")},
+		{Name: "mix", Title: "the drain of a seed with eight shoots of all kinds",
+			Commands: apart("test-e2e", "LABELS=mix", "SHOOT=workers"), Label: "mix"},
 		{Name: "nodes", Title: "three nodes in each seed, drained, evicted and lost",
 			Commands: apart("test-e2e", "LABELS=nodes", "NODES=3"), Label: "nodes"},
 		{Name: "upstream-gardenlet", Title: "a migration between seeds with upstream gardenlets",

@@ -111,7 +111,7 @@ var _ = Describe("Drain of a seed", Label(labelDrain), Ordered, func() {
 				results, err := load.Stop(ctx)
 				Expect(err).NotTo(HaveOccurred())
 				say("clients:\n%s", drain.Describe(results))
-				return drain.Problems(results)
+				return drain.Problems(results, nil)
 			}
 			DeferCleanup(func(ctx SpecContext) {
 				if !stopped {

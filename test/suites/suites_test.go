@@ -28,6 +28,7 @@ const (
 	labelDrawn       = "drawn"
 	labelRecovery    = "recovery"
 	labelDrain       = "drain"
+	labelMix         = "mix"
 	labelNodes       = "nodes"
 	labelPolicies    = "policies"
 	labelConformance = "conformance"
@@ -47,6 +48,7 @@ var limits = []struct {
 	{[]string{labelDrawn}, 172 * time.Hour},
 	{[]string{labelRecovery}, 8 * time.Hour},
 	{[]string{labelDrain}, 6 * time.Hour},
+	{[]string{labelMix}, 8 * time.Hour},
 	{[]string{labelNodes}, 5 * time.Hour},
 	{[]string{labelPolicies}, time.Hour},
 	{[]string{labelConformance}, 4 * time.Hour},

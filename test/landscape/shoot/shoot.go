@@ -22,7 +22,9 @@ import (
 	authenticationv1alpha1 "github.com/gardener/gardener/pkg/apis/authentication/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	"github.com/gardener/gardener/pkg/apis/utils/timewindow"
 
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/garden"
@@ -51,6 +53,11 @@ type Shoot struct {
 	Name, Seed string
 	// Single makes a control plane that is not highly available, Hibernated one that sleeps from the beginning.
 	Single, Hibernated bool
+	// WithGap says that its users have agreed to one gap when its control plane moves.
+	WithGap bool
+	// MaintenanceFrom is when its maintenance time window begins, which is as long as Gardener permits. Gardener draws
+	// one if it is zero.
+	MaintenanceFrom time.Time
 	// Workers gives the shoot two pools of machines, and extensions that keep a state.
 	Workers bool
 	// Created is set by Up: it reports that the shoot was not there before.
@@ -119,6 +126,17 @@ func (s *Shoot) manifest(region, kubernetesVersion string) ([]byte, error) {
 		"Hibernated":        s.Hibernated,
 		"Pools":             []string{"one", "two"},
 		"MachinesPerPool":   machinesPerPool,
+		"AgreesBy":          "",
+		"MaintenanceBegin":  "",
+		"MaintenanceEnd":    "",
+	}
+	if s.WithGap {
+		values["AgreesBy"] = steps.AnnotationWithGap
+	}
+	if !s.MaintenanceFrom.IsZero() {
+		values["MaintenanceBegin"] = maintenanceTime(s.MaintenanceFrom)
+		values["MaintenanceEnd"] = maintenanceTime(
+			s.MaintenanceFrom.Add(gardencorev1beta1.MaintenanceTimeWindowDurationMaximum))
 	}
 	if !s.Workers {
 		return apply.Render("shoot.yaml", shootManifest, values)
@@ -129,6 +147,12 @@ func (s *Shoot) manifest(region, kubernetesVersion string) ([]byte, error) {
 	}
 	values["CloudKubeconfig"] = base64.StdEncoding.EncodeToString(kubeconfig)
 	return apply.Render("workers.yaml", workersManifest, values)
+}
+
+// maintenanceTime returns the time of day as Shoots have it.
+func maintenanceTime(t time.Time) string {
+	t = t.UTC()
+	return timewindow.NewMaintenanceTime(t.Hour(), t.Minute(), t.Second()).Formatted()
 }
 
 // Down deletes the shoot and waits until it is gone. A shoot that does not exist is no error.

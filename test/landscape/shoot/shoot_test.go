@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -89,6 +90,34 @@ var _ = Describe("Shoot", func() {
 		Entry("by default", func(*Shoot) {}, true, false),
 		Entry("single", func(s *Shoot) { s.Single = true }, false, false),
 		Entry("hibernated", func(s *Shoot) { s.Hibernated = true }, true, true),
+	)
+
+	DescribeTable("should have the agreement and the maintenance time window that are asked for", func(workers bool) {
+		decode := func() *gardencorev1beta1.Shoot {
+			GinkgoHelper()
+			manifest, err := shoot.Manifest("region-a", "1.36.0")
+			Expect(err).NotTo(HaveOccurred())
+			objects, err := apply.Decode(manifest)
+			Expect(err).NotTo(HaveOccurred())
+			content, err := objects[len(objects)-1].MarshalJSON()
+			Expect(err).NotTo(HaveOccurred())
+			made := &gardencorev1beta1.Shoot{}
+			Expect(yaml.UnmarshalStrict(content, made)).To(Succeed())
+			return made
+		}
+		shoot.Workers = workers
+		made := decode()
+		Expect(made.Annotations).NotTo(HaveKey("migration.gardener.cloud/live-migrate-with-gap"))
+		Expect(made.Spec.Maintenance.TimeWindow).To(BeNil())
+
+		shoot.WithGap, shoot.MaintenanceFrom = true, time.Date(2026, 11, 29, 22, 3, 4, 0, time.UTC)
+		made = decode()
+		Expect(made.Annotations).To(HaveKeyWithValue("migration.gardener.cloud/live-migrate-with-gap", "true"))
+		Expect(made.Spec.Maintenance.TimeWindow).To(HaveValue(Equal(gardencorev1beta1.MaintenanceTimeWindow{
+			Begin: "220304+0000", End: "040304+0000"})))
+	},
+		Entry("without workers", false),
+		Entry("with workers", true),
 	)
 
 	It("should have workers if that is asked for", func() {
