@@ -49,7 +49,7 @@ func NewMix(
 		{drain.Classic, shoot.Shoot{Name: "mix-single", Single: true, MaintenanceFrom: from}},
 		{drain.ClassicWhileHibernated, shoot.Shoot{Name: "mix-asleep", Hibernated: true}},
 		{drain.ClassicWhileHibernated, shoot.Shoot{Name: "mix-asleep-single", Single: true, Hibernated: true}},
-		{drain.ClassicWhileHibernated, shoot.Shoot{Name: "mix-asleep-workers", Workers: true, Hibernated: true}},
+		{drain.ClassicWhileHibernated, shoot.Shoot{Name: "mix-asleep-pools", Workers: true, Hibernated: true}},
 	} {
 		mix.Ways[one.shoot.Name] = one.way
 		others = append(others, &one.shoot)
