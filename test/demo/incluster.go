@@ -91,6 +91,9 @@ func (t *InClusterTally) Report(now time.Time, unread map[string]error) InCluste
 			node.Requests += count.Requests()
 			node.Failed += count.Failed
 			node.CutByProxy += count.CutByProxy
+			out.Stale += count.Stale
+			out.FirstFailed, out.LastFailed = span(out.FirstFailed, out.LastFailed, count.FirstFailed,
+				count.LastFailed)
 			node.LongestGapMs = max(node.LongestGapMs, count.LongestGapMs)
 			for _, text := range count.Errors {
 				out.Errors = append(out.Errors, name+": "+text)
@@ -116,6 +119,17 @@ func (t *InClusterTally) Report(now time.Time, unread map[string]error) InCluste
 				unread[name]))
 	}
 	return out
+}
+
+// span returns the time that has both times in it; one that is zero is none.
+func span(first, last, otherFirst, otherLast time.Time) (time.Time, time.Time) {
+	if first.IsZero() || !otherFirst.IsZero() && otherFirst.Before(first) {
+		first = otherFirst
+	}
+	if otherLast.After(last) {
+		last = otherLast
+	}
+	return first, last
 }
 
 // inClusterObserver has clients run in the shoot and reads what they count. They are read through the seed that has the

@@ -308,9 +308,11 @@ func (o *workersObserver) count(requests *RequestsReport, whom string, err error
 		return
 	}
 	requests.Failed++
+	now := time.Now().UTC()
+	requests.FirstFailed, requests.LastFailed = span(requests.FirstFailed, requests.LastFailed, now, now)
 	if len(requests.Errors) < maxRequestErrors {
 		requests.Errors = append(requests.Errors,
-			fmt.Sprintf("%s %s: %v", time.Now().UTC().Format(time.RFC3339), whom, err))
+			fmt.Sprintf("%s %s: %v", now.Format(time.RFC3339), whom, err))
 	}
 }
 

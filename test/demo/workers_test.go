@@ -172,6 +172,19 @@ var _ = Describe("InClusterTally", func() {
 			To(Equal(demo.InClusterNode{Requests: 101, Failed: 1, LongestGapMs: 900, Seconds: 60, Due: 120}))
 	})
 
+	It("should tell from when until when requests of all clients failed, and how many read less than acknowledged", func() {
+		tally := &demo.InClusterTally{}
+		first := counts("a", began, 100, 2, 300)
+		first.FirstFailed, first.LastFailed = began.Add(7*time.Second), began.Add(9*time.Second)
+		second := counts("b", began, 100, 1, 300)
+		second.FirstFailed, second.LastFailed, second.Stale = began.Add(8*time.Second), began.Add(12*time.Second), 1
+		tally.Note([]incluster.Counts{first})
+		tally.Note([]incluster.Counts{second})
+		tally.Note([]incluster.Counts{counts("c", began, 100, 0, 300)})
+		Expect(tally.Report(began.Add(time.Minute), nil)).To(And(HaveField("Stale", 1),
+			HaveField("FirstFailed", began.Add(7*time.Second)), HaveField("LastFailed", began.Add(12*time.Second))))
+	})
+
 	It("should keep what a client had counted before it began again, and say that it did", func() {
 		tally := &demo.InClusterTally{}
 		before := counts("a", began, 100, 2, 100)

@@ -63,3 +63,64 @@ func (s *Series) failing() time.Duration {
 	}
 	return spans[len(spans)-1].End.Sub(spans[0].Begin)
 }
+
+// workersProblems are the problems of the workers without what is explained by the one gap, if users have agreed to one.
+// Clients on the nodes and requests to the nodes have no other gap than all the others.
+func (r *Recording) workersProblems() problems {
+	problems := r.Workers.Problems()
+	failed := r.Workers.failed()
+	if !r.Probe.AgreedGap || len(failed) == 0 {
+		return problems
+	}
+	if problem := r.notTheSameGap(); problem != "" {
+		return append(problems, "this is not the one gap that was agreed to: "+problem)
+	}
+	return slices.DeleteFunc(problems, func(problem string) bool { return slices.Contains(failed, problem) })
+}
+
+// notTheSameGap says why what failed on the nodes, and on the way to them, did not fail in the one gap of all other
+// clients; empty if it did.
+func (r *Recording) notTheSameGap() string {
+	if r.Probe.Details == nil || r.Probe.Details.Series == nil {
+		return "the course of the run is not known"
+	}
+	spans := r.Probe.Details.Series.FailedSpans()
+	if len(spans) == 0 {
+		return "only clients on the nodes, or requests to the nodes, had one"
+	}
+	begin, end := spans[0].Begin, spans[len(spans)-1].End
+	workers := r.Workers
+	for _, part := range []struct {
+		failed      int
+		first, last time.Time
+	}{
+		{workers.VPN.Failed, workers.VPN.FirstFailed, workers.VPN.LastFailed},
+		{workers.Webhooks.Failed, workers.Webhooks.FirstFailed, workers.Webhooks.LastFailed},
+		{workers.InCluster.Failed - workers.InCluster.CutByProxy, workers.InCluster.FirstFailed,
+			workers.InCluster.LastFailed},
+	} {
+		switch {
+		case part.failed <= 0:
+			continue
+		case part.first.IsZero() || part.last.IsZero():
+			return "when requests from the nodes or to the nodes failed is not known"
+		}
+		if part.first.Before(begin) {
+			begin = part.first
+		}
+		if part.last.After(end) {
+			end = part.last
+		}
+	}
+	longest := time.Duration(workers.InCluster.LongestGapMs) * time.Millisecond
+	switch span := end.Sub(begin); {
+	case workers.InCluster.Stale > 0:
+		return fmt.Sprintf("%d requests of the in-cluster clients read less than was acknowledged",
+			workers.InCluster.Stale)
+	case span > MaxAgreedGap:
+		return fmt.Sprintf("requests of all clients failed within %s, longer than %s", span, MaxAgreedGap)
+	case longest > MaxAgreedGap:
+		return fmt.Sprintf("an in-cluster client had no answer for %s, longer than %s", longest, MaxAgreedGap)
+	}
+	return ""
+}

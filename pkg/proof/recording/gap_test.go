@@ -4,6 +4,8 @@
 package recording_test
 
 import (
+	"time"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -74,5 +76,60 @@ var _ = Describe("A gap that was agreed to", func() {
 		problems = r.Problems(&recording.Details{}, recording.Expected{Etcds: []string{"main"}})
 		Expect(problems).To(ContainElements("etcd-main ended with 1 voters instead of 3",
 			"sourceEtcdRestarts must be 0 and is 1"))
+	})
+
+	Describe("of a shoot with workers", func() {
+		const aside = "this is not the one gap that was agreed to: "
+		var (
+			begin   = time.Unix(1_000_000_000, 0)
+			second  = func(n int) time.Time { return begin.Add(time.Duration(n) * time.Second) }
+			failing = func() *recording.Recording {
+				r := &recording.Recording{Probe: gapped(), Workers: &recording.Workers{
+					VPN: recording.Requests{Requests: 100, Failed: 2, FirstFailed: second(298), LastFailed: second(310)},
+					Webhooks: recording.Requests{Requests: 100, Failed: 2, FirstFailed: second(301),
+						LastFailed: second(325)},
+					InCluster: recording.InCluster{Requests: 100, Failed: 3, FirstFailed: second(303),
+						LastFailed: second(322), LongestGapMs: 21000},
+				}}
+				r.Probe.Details.Series.Begin = begin
+				return r
+			}
+			failed = ContainElements(ContainSubstring("requests through the VPN failed"),
+				ContainSubstring("requests that the webhooks of the resource manager judge failed"),
+				ContainSubstring("requests of the in-cluster clients failed"))
+		)
+
+		It("should be the same for clients on the nodes, and on the way to them", func() {
+			r := failing()
+			Expect(r.Problems(&recording.Details{}, recording.Expected{})).
+				NotTo(ContainElement(Or(ContainSubstring(" failed"), ContainSubstring(aside))))
+			r.Probe.AgreedGap = false
+			Expect(r.Problems(&recording.Details{}, recording.Expected{})).To(failed)
+		})
+
+		DescribeTable("should not be", func(expected string, spoil func(*recording.Recording)) {
+			r := failing()
+			spoil(r)
+			Expect(r.Problems(&recording.Details{}, recording.Expected{})).
+				To(And(failed, ContainElement(aside+expected)))
+		},
+			Entry("another one", "requests of all clients failed within 1m50s, longer than 1m0s",
+				func(r *recording.Recording) { r.Workers.VPN.FirstFailed = second(215) }),
+			Entry("one that ends much later", "requests of all clients failed within 2m2s, longer than 1m0s",
+				func(r *recording.Recording) { r.Workers.Webhooks.LastFailed = second(420) }),
+			Entry("a long time without an answer for one client",
+				"an in-cluster client had no answer for 1m1s, longer than 1m0s",
+				func(r *recording.Recording) { r.Workers.InCluster.LongestGapMs = 61000 }),
+			Entry("a read of less than was acknowledged",
+				"1 requests of the in-cluster clients read less than was acknowledged",
+				func(r *recording.Recording) { r.Workers.InCluster.Stale = 1 }),
+			Entry("one of theirs alone", "only clients on the nodes, or requests to the nodes, had one",
+				func(r *recording.Recording) {
+					r.Probe.Details.Series.Points = make([]recording.Point, 600)
+					r.Probe.WritesFailed, r.Probe.ReadsFailed, r.Probe.LongestWriteGapMs = 0, 0, 0
+				}),
+			Entry("what nobody knows the time of", "when requests from the nodes or to the nodes failed is not known",
+				func(r *recording.Recording) { r.Workers.InCluster.FirstFailed = time.Time{} }),
+		)
 	})
 })

@@ -209,7 +209,7 @@ func (r *Recording) Problems(d *Details, expected Expected) []string {
 	}
 	out = append(out, r.ownershipProblems(expected.Phases)...)
 	if r.Workers != nil {
-		out = append(out, r.Workers.Problems()...)
+		out = append(out, r.workersProblems()...)
 	}
 	for _, text := range d.ObserverErrors {
 		out.add("an observer could not see everything: %s", text)

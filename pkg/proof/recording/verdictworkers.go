@@ -40,16 +40,9 @@ func (w *Workers) Problems() []string {
 	if w.Operations == 0 {
 		out.add("the test extension has recorded no operation")
 	}
-	if w.VPN.Failed > 0 {
-		out.add("%d of %d requests through the VPN failed, the first one: %s", w.VPN.Failed, w.VPN.Requests,
-			first(w.VPN.Errors))
-	}
+	out = append(out, w.failed()...)
 	if w.VPN.Requests < minRequests {
 		out.add("only %d requests went through the VPN", w.VPN.Requests)
-	}
-	if w.Webhooks.Failed > 0 {
-		out.add("%d of %d requests that the webhooks of the resource manager judge failed, the first one: %s",
-			w.Webhooks.Failed, w.Webhooks.Requests, first(w.Webhooks.Errors))
 	}
 	if w.Webhooks.Requests < minRequests {
 		out.add("only %d requests asked the webhooks of the resource manager", w.Webhooks.Requests)
@@ -57,12 +50,26 @@ func (w *Workers) Problems() []string {
 	return append(out, w.InCluster.problems()...)
 }
 
+// failed says which requests were not answered as they should.
+func (w *Workers) failed() problems {
+	var out problems
+	if w.VPN.Failed > 0 {
+		out.add("%d of %d requests through the VPN failed, the first one: %s", w.VPN.Failed, w.VPN.Requests,
+			first(w.VPN.Errors))
+	}
+	if w.Webhooks.Failed > 0 {
+		out.add("%d of %d requests that the webhooks of the resource manager judge failed, the first one: %s",
+			w.Webhooks.Failed, w.Webhooks.Requests, first(w.Webhooks.Errors))
+	}
+	if failed := w.InCluster.Failed - w.InCluster.CutByProxy; failed > 0 {
+		out.add("%d of %d requests of the in-cluster clients failed, the first one: %s", failed, w.InCluster.Requests,
+			first(w.InCluster.Errors))
+	}
+	return out
+}
+
 func (c *InCluster) problems() problems {
 	out := problems(slices.Clone(c.Doubts))
-	if failed := c.Failed - c.CutByProxy; failed > 0 {
-		out.add("%d of %d requests of the in-cluster clients failed, the first one: %s", failed, c.Requests,
-			first(c.Errors))
-	}
 	if len(c.Nodes) == 0 {
 		out.add("there was no in-cluster client")
 	}

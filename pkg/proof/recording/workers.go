@@ -3,6 +3,8 @@
 
 package recording
 
+import "time"
+
 // Workers is what a migration meant for the nodes of a shoot with workers.
 type Workers struct {
 	// Machines are the machines after the migration, each with its node.
@@ -56,6 +58,9 @@ type State struct {
 type Requests struct {
 	Requests int `json:"requests"`
 	Failed   int `json:"failed"`
+	// FirstFailed and LastFailed are when the first and the last of those ended; zero if none failed.
+	FirstFailed time.Time `json:"firstFailed,omitzero"`
+	LastFailed  time.Time `json:"lastFailed,omitzero"`
 	// Errors are the first errors.
 	Errors []string `json:"errors,omitempty"`
 }
@@ -67,6 +72,12 @@ type InCluster struct {
 	// apiserver-proxy of the same node that ended: the price of rolling it, which Gardener's own updates have as well.
 	Failed     int `json:"failed"`
 	CutByProxy int `json:"cutByProxy"`
+	// Stale are those of the failed ones that read less than had been acknowledged.
+	Stale int `json:"stale,omitempty"`
+	// FirstFailed and LastFailed are when the first and the last of those that failed and were not cut ended; zero if
+	// there were none.
+	FirstFailed time.Time `json:"firstFailed,omitzero"`
+	LastFailed  time.Time `json:"lastFailed,omitzero"`
 	// LongestGapMs is the longest time in which one client had no answer, BaselineLongestGapMs the one before the
 	// trigger.
 	LongestGapMs         int64 `json:"longestGapMs"`

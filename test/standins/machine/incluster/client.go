@@ -9,6 +9,7 @@ package incluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -192,6 +193,8 @@ func (c *Client) ask(ctx context.Context, way string, kind kind, request func(co
 	}
 	ended := ended{kind: kind, at: end}
 	if err != nil {
+		var stale staleError
+		ended.stale = errors.As(err, &stale)
 		ended.cut = c.Cut != nil && broke(err) && c.Cut(Lost{Begin: begin, End: end, Local: used.local()})
 		ended.failure = fmt.Sprintf("%s %s, %s connection, after %d ms: %v", end.UTC().Format(time.RFC3339Nano), kind,
 			way, end.Sub(begin).Milliseconds(), err)
@@ -211,6 +214,12 @@ func (c *Client) write(ctx context.Context, client rest.Interface, way string, v
 		Body([]byte(patch)).MaxRetries(0).Do(ctx).Error()
 }
 
+// staleError reports a read of less than had been acknowledged.
+type staleError string
+
+// Error returns what was read.
+func (e staleError) Error() string { return string(e) }
+
 // read fails also if what it reads is older than what was acknowledged.
 func (c *Client) read(ctx context.Context, client rest.Interface, way string, acknowledged int64) error {
 	configMap := &corev1.ConfigMap{}
@@ -223,8 +232,8 @@ func (c *Client) read(ctx context.Context, client rest.Interface, way string, ac
 	}
 	value, err := strconv.ParseInt(configMap.Data[way], 10, 64)
 	if err != nil || value < acknowledged {
-		return fmt.Errorf("read %q, which is older than %d, whose write was acknowledged", configMap.Data[way],
-			acknowledged)
+		return staleError(fmt.Sprintf("read %q, which is older than %d, whose write was acknowledged",
+			configMap.Data[way], acknowledged))
 	}
 	return nil
 }

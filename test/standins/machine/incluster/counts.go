@@ -27,6 +27,11 @@ type Counts struct {
 	// CutByProxy is how many of the failed ones had a connection that broke because it led to an apiserver-proxy of the
 	// same node whose pod ended, as it does whenever Gardener rolls it.
 	CutByProxy int `json:"cutByProxy"`
+	// Stale is how many of the failed ones read less than had been acknowledged.
+	Stale int `json:"stale,omitempty"`
+	// FirstFailed and LastFailed are when the first and the last of those that failed and were not cut ended.
+	FirstFailed time.Time `json:"firstFailed,omitzero"`
+	LastFailed  time.Time `json:"lastFailed,omitzero"`
 	// LongestGapMs is the longest time between two answers.
 	LongestGapMs int64 `json:"longestGapMs"`
 	// Errors are the first errors, with time and kind of request.
@@ -65,6 +70,8 @@ type ended struct {
 	failure string
 	// cut reports that an apiserver-proxy of the same node closed its connections meanwhile because its pod ended.
 	cut bool
+	// stale reports that it read less than had been acknowledged.
+	stale bool
 }
 
 // add counts a request.
@@ -82,8 +89,16 @@ func (c *counter) add(request ended) {
 		return
 	}
 	c.counts.Failed++
+	if request.stale {
+		c.counts.Stale++
+	}
 	if request.cut {
 		c.counts.CutByProxy++
+	} else {
+		if c.counts.FirstFailed.IsZero() {
+			c.counts.FirstFailed = request.at
+		}
+		c.counts.LastFailed = request.at
 	}
 	if len(c.counts.Errors) < maxErrors {
 		c.counts.Errors = append(c.counts.Errors, request.failure)

@@ -217,6 +217,19 @@ var _ = Describe("Client", func() {
 		})
 		Eventually(func() int { return counts().Failed }).Should(BeNumerically(">", 0))
 		Expect(counts().Errors[0]).To(ContainSubstring("older than"))
+		Expect(counts().Stale).To(BeNumerically(">", 0))
+	})
+
+	It("should tell when requests failed that were not cut", func() {
+		begin := time.Now()
+		start()
+		Eventually(func() int { return counts().Writes }).Should(BeNumerically(">", 2))
+		Expect(counts().FirstFailed).To(BeZero())
+		refuse(func(*http.Request) int { return http.StatusServiceUnavailable })
+		Eventually(func() int { return counts().Failed }).Should(BeNumerically(">", 2))
+		Expect(counts().FirstFailed).To(BeTemporally(">", begin))
+		Expect(counts().LastFailed).To(BeTemporally(">", counts().FirstFailed))
+		Expect(counts().Stale).To(BeZero())
 	})
 
 	It("should not count before it has been served once", func() {
