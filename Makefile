@@ -22,7 +22,7 @@ export LIVECPM_TLS_TERMINATION := $(or $(TLS_TERMINATION),$(LIVECPM_TLS_TERMINAT
 # Whether the names of the members of new Etcds have a prefix: on, or off as in shoots that are older than it. Empty: as in the
 # landscape that is up, else on.
 export LIVECPM_MEMBER_PREFIX := $(or $(MEMBER_PREFIX),$(LIVECPM_MEMBER_PREFIX))
-# The shoot of the landscape: live, which has no workers, or workers. Empty: that of the landscape that is up, else live.
+# The shoot of the landscape: live, workers, single or single-workers. Empty: that of the landscape that is up, else live.
 export LIVECPM_SHOOT := $(or $(SHOOT),$(LIVECPM_SHOOT))
 # The nodes of each seed, 1 or 3, and what the shoot tolerates, node or zone. Empty: those of the landscape that is up, else 1.
 export LIVECPM_NODES := $(or $(NODES),$(LIVECPM_NODES))
@@ -203,7 +203,7 @@ landscape-down: ## Remove every process, mount, network namespace and cgroup of 
 	$(GO) run ./test/landscape/cmd/landscape down
 
 .PHONY: demo
-demo: setup-landscape ## Migrate a shoot's control plane live from seed-a to seed-b under load and report. SHOOT=workers: a shoot with machines, there and back. SHOOT=single: one with one member in each etcd. LOAD=heavy: 100 writes per second
+demo: setup-landscape ## Migrate a shoot's control plane live from seed-a to seed-b under load and report. SHOOT=workers: a shoot with machines, there and back. SHOOT=single, SHOOT=single-workers: the same with one member in each etcd. LOAD=heavy: 100 writes per second
 	@# The first program is small: it says what is going to happen, compiles the demo, and becomes it.
 	@mkdir -p '$(LIVECPM_STATE)/bin'
 	@$(GO) build -o '$(LIVECPM_STATE)/bin/livecpm-demo-start' ./test/demo/cmd/start

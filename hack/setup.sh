@@ -66,7 +66,7 @@ on_landscape=''
 state="${LIVECPM_STATE:-$PWD/.landscape}"
 # The landscape remembers which shoot it has.
 shoot="${LIVECPM_SHOOT:-$(cat "$state/shoot-variant" 2>/dev/null || true)}"
-if [ "$shoot" = workers ]; then purposes="${purposes/ landscape / landscape workers }"; fi
+case "$shoot" in workers | single-workers) purposes="${purposes/ landscape / landscape workers }" ;; esac
 case "$purposes" in *' landscape '*) on_landscape=yes ;; esac
 
 root="${SETUP_ROOT:-}"

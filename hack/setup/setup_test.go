@@ -165,15 +165,18 @@ var _ = Describe("hack/setup.sh", func() {
 		Expect(m.run("test").calls + m.run("test").stderr).To(ContainSubstring("libc6-dev"))
 	})
 
-	It("should ask for OpenVPN where shoots have workers, and where it is tested", func() {
+	DescribeTable("should ask for OpenVPN where shoots have workers, and where it is tested", func(shoot string) {
 		m := newMachine()
 		delete(m.files, "/usr/sbin/openvpn")
 		m.env = append(m.env, "INSTALL=no")
 		Expect(m.run("landscape").stderr).NotTo(ContainSubstring("openvpn"))
 		Expect(m.run("test").stderr).To(ContainSubstring("openvpn"))
-		m.env = append(m.env, "LIVECPM_SHOOT=workers")
+		m.env = append(m.env, "LIVECPM_SHOOT="+shoot)
 		Expect(m.run("landscape").stderr).To(ContainSubstring("openvpn"))
-	})
+	},
+		Entry("three members", "workers"),
+		Entry("one member", "single-workers"),
+	)
 
 	It("should fail when a package does not bring its program", func() {
 		delete(m.programs, "runc")

@@ -79,9 +79,8 @@ func read(path string) string {
 
 // runs returns an error if a target of the Makefile would refuse the settings or find nothing to run with them.
 func runs(target string, settings map[string]string) error {
-	shoots := []string{config.ShootLive, config.ShootWorkers, config.ShootSingle}
 	if target == "demo" && len(settings) == 1 &&
-		(slices.Contains(shoots, settings["SHOOT"]) || settings["TLS_TERMINATION"] == "off") {
+		(slices.Contains(config.Shoots(), settings["SHOOT"]) || settings["TLS_TERMINATION"] == "off") {
 		return nil
 	}
 	if target != "test-e2e" && len(settings) > 0 {

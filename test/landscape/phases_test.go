@@ -18,7 +18,7 @@ import (
 
 var _ = Describe("Phases", func() {
 	It("should be the parts of the outlook, for each kind of landscape", func() {
-		for _, shoot := range []string{config.ShootLive, config.ShootWorkers} {
+		for _, shoot := range config.Shoots() {
 			cfg := &config.Config{Shoot: shoot}
 			var names []string
 			for _, part := range landscape.Parts(cfg) {

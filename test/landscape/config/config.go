@@ -46,8 +46,8 @@ const (
 	// up, and on if none is.
 	EnvTLSTermination = "LIVECPM_TLS_TERMINATION"
 
-	// EnvShoot names the environment variable with the name of the shoot that the landscape gets: live, which has no
-	// workers, workers, or single. Without it, it is the one of the landscape that is up, and live if none is.
+	// EnvShoot names the environment variable with the name of the shoot that the landscape gets: live, workers, single
+	// or single-workers. Without it, it is the one of the landscape that is up, and live if none is.
 	EnvShoot = "LIVECPM_SHOOT"
 	// ShootLive is the name of the shoot without workers.
 	ShootLive = "live"
@@ -55,6 +55,8 @@ const (
 	ShootWorkers = "workers"
 	// ShootSingle is the name of the shoot whose control plane is not highly available, and which has no workers.
 	ShootSingle = "single"
+	// ShootSingleWorkers is the name of the shoot whose control plane is not highly available, and which has workers.
+	ShootSingleWorkers = "single-workers"
 
 	// EnvAudit names the environment variable that lets the API servers write down who asks for what: on, or off, which
 	// is the default.
@@ -147,10 +149,16 @@ type Config struct {
 }
 
 // HasWorkers reports whether the landscape's shoot has workers. Then the seeds need more programs.
-func (c *Config) HasWorkers() bool { return c.Shoot == ShootWorkers }
+func (c *Config) HasWorkers() bool { return WithWorkers(c.Shoot) }
+
+// WithWorkers reports whether the shoot with the name, one of Shoots, has workers.
+func WithWorkers(shoot string) bool { return shoot == ShootWorkers || shoot == ShootSingleWorkers }
 
 // HasOneMember reports whether each etcd of the landscape's shoot has one member.
-func (c *Config) HasOneMember() bool { return c.Shoot == ShootSingle }
+func (c *Config) HasOneMember() bool { return c.Shoot == ShootSingle || c.Shoot == ShootSingleWorkers }
+
+// Shoots are the names that EnvShoot may have.
+func Shoots() []string { return []string{ShootLive, ShootWorkers, ShootSingle, ShootSingleWorkers} }
 
 // Cloud is the seed in which provider-local keeps machines, for shoots in any seed. In the field that is where a cloud
 // is: apart from all seeds. Here it is the only one with nodes that there are.
@@ -273,8 +281,8 @@ func (c *Config) shoot(value string) (string, error) {
 		}
 		value = string(content)
 	}
-	if shoots := []string{ShootLive, ShootWorkers, ShootSingle}; !slices.Contains(shoots, value) {
-		return "", fmt.Errorf("%s is %q; give one of %s", EnvShoot, value, strings.Join(shoots, ", "))
+	if !slices.Contains(Shoots(), value) {
+		return "", fmt.Errorf("%s is %q; give one of %s", EnvShoot, value, strings.Join(Shoots(), ", "))
 	}
 	return value, nil
 }

@@ -212,9 +212,24 @@ var _ = Describe("The landscape's shoot", func() {
 		Expect(cfg.Shoot).To(Equal("workers"))
 	})
 
+	DescribeTable("should be of its kind", func(name string, workers, oneMember bool) {
+		GinkgoT().Setenv(config.EnvState, GinkgoT().TempDir())
+		GinkgoT().Setenv(config.EnvShoot, name)
+		cfg, err := config.FromEnvironment()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cfg.HasWorkers()).To(Equal(workers))
+		Expect(cfg.HasOneMember()).To(Equal(oneMember))
+	},
+		Entry(nil, "live", false, false),
+		Entry(nil, "workers", true, false),
+		Entry(nil, "single", false, true),
+		Entry(nil, "single-workers", true, true),
+	)
+
 	It("should be one that there is", func() {
 		GinkgoT().Setenv(config.EnvShoot, "many")
 		_, err := config.FromEnvironment()
-		Expect(err).To(MatchError(ContainSubstring(`LIVECPM_SHOOT is "many"; give one of live, workers, single`)))
+		Expect(err).To(MatchError(ContainSubstring(`LIVECPM_SHOOT is "many"; give one of live, workers, single, ` +
+			"single-workers")))
 	})
 })

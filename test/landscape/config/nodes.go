@@ -152,7 +152,7 @@ func (c *Config) readNodes(nodes, tolerance string) error {
 		}
 	}
 	if number == nodesApart && c.HasWorkers() {
-		return fmt.Errorf("%s is %s, whose machines share a bridge on a node: set %s to 1", EnvShoot, ShootWorkers,
+		return fmt.Errorf("%s is %s, whose machines share a bridge on a node: set %s to 1", EnvShoot, c.Shoot,
 			EnvNodes)
 	}
 	return c.SetNodes(number, Tolerance(tolerance))

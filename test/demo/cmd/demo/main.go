@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -89,14 +90,14 @@ func (f *flags) command() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&f.shoot, "shoot", "",
-		"name of the shoot, which is created if it does not exist: with workers if it is "+config.ShootWorkers+
-			", with one member in each etcd if it is "+config.ShootSingle+" (default: the landscape's, see "+
-			config.EnvShoot+")")
+		"name of the shoot, which is created if it does not exist: with workers if it is "+config.ShootWorkers+" or "+
+			config.ShootSingleWorkers+", with one member in each etcd if it is "+config.ShootSingle+" or "+
+			config.ShootSingleWorkers+" (default: the landscape's, see "+config.EnvShoot+")")
 	cmd.Flags().BoolVar(&f.back, "back", false,
 		"migrate to the first seed (default: to the seed that does not have the shoot)")
 	cmd.Flags().BoolVar(&f.andBack, flagAndBack, false,
-		"migrate there and back, with a report of its own in the folder "+folderBack+" (default: for the shoot "+
-			config.ShootWorkers+" only)")
+		"migrate there and back, with a report of its own in the folder "+folderBack+" (default: for a shoot "+
+			"with workers only)")
 	cmd.MarkFlagsMutuallyExclusive("back", flagAndBack)
 	cmd.Flags().BoolVar(&f.keep, "keep", true, "leave the landscape up afterwards")
 	cmd.Flags().StringVar(&f.out, "out", "",
@@ -113,10 +114,10 @@ func (f *flags) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	switch f.shoot {
-	case "":
+	if f.shoot == "" {
 		f.shoot = cfg.Shoot
-	case config.ShootLive, config.ShootWorkers, config.ShootSingle:
+	}
+	if slices.Contains(config.Shoots(), f.shoot) {
 		cfg.Shoot = f.shoot
 	}
 	if f.out == "" {
@@ -146,7 +147,7 @@ func (f *flags) run(ctx context.Context) (err error) {
 	}
 	if !f.andBackGiven {
 		// What machines and extensions keep has to survive in either direction.
-		f.andBack = f.shoot == config.ShootWorkers && !f.back
+		f.andBack = config.WithWorkers(f.shoot) && !f.back
 	}
 	if !f.andBack {
 		return nil
@@ -212,12 +213,9 @@ func (f *flags) migrate(ctx context.Context, cfg *config.Config, w way) error {
 
 // createShoot makes sure that the shoot exists and is at rest. It is created in the first seed.
 func (f *flags) createShoot(ctx context.Context, cfg *config.Config) error {
-	return (&shoot.Shoot{
-		Config:  cfg,
-		Name:    f.shoot,
-		Seed:    cfg.Seeds[0].Name,
-		Workers: f.shoot == config.ShootWorkers,
-		Single:  f.shoot == config.ShootSingle,
-		Report:  f.screen.Line,
-	}).Up(ctx)
+	made := &shoot.Shoot{Config: cfg, Name: f.shoot, Seed: cfg.Seeds[0].Name, Report: f.screen.Line}
+	if f.shoot == cfg.Shoot {
+		made.Workers, made.Single = cfg.HasWorkers(), cfg.HasOneMember()
+	}
+	return made.Up(ctx)
 }

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/outlook"
 )
 
@@ -66,7 +67,7 @@ func (s *start) run(ctx context.Context) error {
 		s.shoot = "live"
 	}
 	var more []string
-	if s.shoot == "workers" {
+	if config.WithWorkers(s.shoot) {
 		more = outlook.WorkerComponents()
 	}
 	var there outlook.State
@@ -107,7 +108,7 @@ func (s *start) reckon(there outlook.State) error {
 	if err != nil {
 		return err
 	}
-	lines, err := outlook.Judge(outlook.Reckon(room, outlook.Demand{Shoot: s.shoot, Workers: s.shoot == "workers",
+	lines, err := outlook.Judge(outlook.Reckon(room, outlook.Demand{Shoot: s.shoot, Workers: config.WithWorkers(s.shoot),
 		Moves: true, Nodes: nodes, There: there, Others: outlook.OtherShoots(s.state, s.shoot)}))
 	for _, line := range append(lines, "") {
 		s.screen.Line("%s", line)
