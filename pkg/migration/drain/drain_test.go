@@ -690,11 +690,17 @@ var _ = Describe("SeedOf", func() {
 			"migration.gardener.cloud/drain-resumed-at":         "2026-03-04T11:00:00Z",
 		}}}
 		expected := draining("seed-a")
-		expected.Fallback, expected.HibernatedStay, expected.Hops, expected.MaxHops = true, true, 2, 2
+		expected.Permits = drain.Permits{Fallback: true, HibernatedStay: true, Hops: 2}
 		Expect(drain.SeedOf(seed)).To(Equal(expected))
-		seed.Annotations = map[string]string{"migration.gardener.cloud/drain": "no",
-			"migration.gardener.cloud/drain-fallback": "true", "migration.gardener.cloud/drain-hibernated": "true"}
+		seed.Annotations = map[string]string{"migration.gardener.cloud/drain": "no"}
 		Expect(drain.SeedOf(seed)).To(Equal(drain.Seed{Name: "seed-a"}))
+	})
+
+	It("should permit nothing that is not said as it has to be", func() {
+		seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a", Annotations: map[string]string{
+			"migration.gardener.cloud/drain-fallback": "true"}}}
+		Expect(drain.SeedOf(seed).Permits).To(BeZero())
+		Expect(drain.SeedOf(seed).Problem).To(ContainSubstring("drain-fallback"))
 	})
 })
 

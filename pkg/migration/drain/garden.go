@@ -56,8 +56,6 @@ type Seed struct {
 	// Marked reports that the drain keeps the scheduler away from the seed, which it does from its begin until it is
 	// cancelled.
 	Marked bool
-	// Permits are the ways other than the live one that the operator permits.
-	Permits
 	// Settings say when moves may begin.
 	Settings
 	// StartedAt is when the drain began, ResumedAt when it was last resumed.
@@ -77,17 +75,11 @@ type Permits struct {
 // SeedOf returns what a drain sees of the Seed.
 func SeedOf(seed *gardencorev1beta1.Seed) Seed {
 	_, marked := seed.Annotations[AnnotationSchedulingVisible]
-	settings := SettingsOf(seed.Annotations)
 	return Seed{
-		Name:     seed.Name,
-		Draining: Requested(seed),
-		Marked:   marked,
-		Permits: Permits{
-			Fallback:       seed.Annotations[AnnotationFallback] == FallbackClassic,
-			HibernatedStay: seed.Annotations[AnnotationHibernated] == HibernatedStay,
-			Hops:           settings.MaxHops,
-		},
-		Settings:  settings,
+		Name:      seed.Name,
+		Draining:  Requested(seed),
+		Marked:    marked,
+		Settings:  SettingsOf(seed.Annotations),
 		StartedAt: timeOf(seed.Annotations, AnnotationStartedAt),
 		ResumedAt: timeOf(seed.Annotations, AnnotationResumedAt),
 	}

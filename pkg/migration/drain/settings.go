@@ -33,8 +33,10 @@ const (
 // the freeze begins.
 const FreezeMargin = time.Hour
 
-// Settings say when the drain of a seed may start moves.
+// Settings say how and when the drain of a seed may start moves.
 type Settings struct {
+	// Permits are the ways other than a live migration that are permitted.
+	Permits
 	// InWindows reports that moves begin in the maintenance time window of their shoot only.
 	InWindows bool
 	// Freezes are times in which nothing begins.
@@ -43,9 +45,6 @@ type Settings struct {
 	// move. There is no such stage if it is zero.
 	Canaries int
 	Soak     time.Duration
-	// MaxHops is how many live migrations one after the other may move a shoot whose destinations are too far away for
-	// one; zero if nothing is said, which means one.
-	MaxHops int
 	// Problem names the first annotation that cannot be read, and what it should look like. Nothing begins while there
 	// is one.
 	Problem string
@@ -54,30 +53,80 @@ type Settings struct {
 // Span is a span of time. The end is not part of it.
 type Span struct{ Begin, End time.Time }
 
+// Setting is an annotation of a Seed with which operators say how or when its drain moves shoots.
+type Setting struct {
+	// Annotation is its key.
+	Annotation string
+	// Name is the last part of that, after drain-.
+	Name string
+	// Form says what a value looks like.
+	Form string
+	// Means says what it does, for people.
+	Means string
+
+	read func(*Settings, string) error
+}
+
+// settingsPrefix is what the keys of all settings begin with.
+const settingsPrefix = AnnotationDrain + "-"
+
+// AllSettings returns all settings: first those that say how shoots leave, then those that say when.
+func AllSettings() []Setting {
+	all := []Setting{
+		{Annotation: AnnotationFallback, Form: FallbackClassic, read: (*Settings).readFallback,
+			Means: "let shoots that are not highly available leave by Gardener's own migration, which stops the API " +
+				"server for minutes"},
+		{Annotation: AnnotationHibernated, Form: HibernatedStay, read: (*Settings).readHibernated,
+			Means: "keep hibernated shoots in the seed until they are awake"},
+		{Annotation: AnnotationMaxHops, Form: fmt.Sprintf("a number from 1 to %d", hops.Max),
+			read: (*Settings).readMaxHops, Means: "how many migrations one after the other may move a shoot whose " +
+				"destinations are too far away for one"},
+		{Annotation: AnnotationWindows, Form: WindowsMaintenance, read: (*Settings).readWindows,
+			Means: "begin every move in the maintenance time window of its shoot"},
+		{Annotation: AnnotationFreezes, read: (*Settings).readFreezes,
+			Form:  "2026-12-20T00:00:00Z/2027-01-03T00:00:00Z, more of them separated by commas",
+			Means: "times in which nothing begins, nor in the hour before"},
+		{Annotation: AnnotationCanaries, Form: "a number that is not negative", read: (*Settings).readCanaries,
+			Means: "how many shoots move first; the others wait until these have arrived"},
+		{Annotation: AnnotationSoak, Form: "a duration that is not negative, for example 2h",
+			read: (*Settings).readSoak, Means: "how long the others wait after that"},
+	}
+	for i := range all {
+		all[i].Name = strings.TrimPrefix(all[i].Annotation, settingsPrefix)
+	}
+	return all
+}
+
 // SettingsOf reads the settings from the annotations of a Seed.
 func SettingsOf(annotations map[string]string) Settings {
 	var out Settings
-	for _, setting := range []struct {
-		key, form string
-		read      func(string) error
-	}{
-		{AnnotationWindows, WindowsMaintenance, out.readWindows},
-		{AnnotationFreezes, "2026-12-20T00:00:00Z/2027-01-03T00:00:00Z, more of them separated by commas",
-			out.readFreezes},
-		{AnnotationCanaries, "a number that is not negative", out.readCanaries},
-		{AnnotationSoak, "a duration that is not negative, for example 2h", out.readSoak},
-		{AnnotationMaxHops, fmt.Sprintf("a number from 1 to %d", hops.Max), out.readMaxHops},
-	} {
-		value, ok := annotations[setting.key]
+	for _, setting := range AllSettings() {
+		value, ok := annotations[setting.Annotation]
 		if !ok {
 			continue
 		}
-		if err := setting.read(value); err != nil {
+		if err := setting.read(&out, value); err != nil {
 			return Settings{Problem: fmt.Sprintf("the annotation %s of the Seed is %q: %v; set it to %s, or remove it",
-				setting.key, value, err, setting.form)}
+				setting.Annotation, value, err, setting.Form)}
 		}
 	}
 	return out
+}
+
+func (s *Settings) readFallback(value string) error {
+	s.Fallback = value == FallbackClassic
+	if !s.Fallback {
+		return errors.New("there is no such way")
+	}
+	return nil
+}
+
+func (s *Settings) readHibernated(value string) error {
+	s.HibernatedStay = value == HibernatedStay
+	if !s.HibernatedStay {
+		return errors.New("nothing else can be asked for")
+	}
+	return nil
 }
 
 func (s *Settings) readWindows(value string) error {
@@ -125,7 +174,7 @@ func (s *Settings) readSoak(value string) (err error) {
 }
 
 func (s *Settings) readMaxHops(value string) (err error) {
-	if s.MaxHops, err = strconv.Atoi(value); err == nil && (s.MaxHops < 1 || s.MaxHops > hops.Max) {
+	if s.Hops, err = strconv.Atoi(value); err == nil && (s.Hops < 1 || s.Hops > hops.Max) {
 		err = errors.New("it is out of range")
 	}
 	return err

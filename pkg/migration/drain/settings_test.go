@@ -28,8 +28,9 @@ var _ = Describe("Settings", func() {
 	It("should be read from the annotations", func() {
 		Expect(drain.SettingsOf(nil)).To(Equal(drain.Settings{}))
 		Expect(drain.SettingsOf(set("windows", "maintenance", "canaries", "3", "soak", "90m", "max-hops", "3",
-			"freezes", "2026-12-20T00:00:00Z/2026-12-27T00:00:00Z, 2026-12-30T00:00:00Z/2026-12-31T00:00:00Z"))).
-			To(Equal(drain.Settings{InWindows: true, Canaries: 3, Soak: 90 * time.Minute, MaxHops: 3,
+			"fallback", "classic", "hibernated", "stay", "freezes", "2026-12-20T00:00:00Z/2026-12-27T00:00:00Z, 2026-12-30T00:00:00Z/2026-12-31T00:00:00Z"))).
+			To(Equal(drain.Settings{Permits: drain.Permits{Fallback: true, HibernatedStay: true, Hops: 3},
+				InWindows: true, Canaries: 3, Soak: 90 * time.Minute,
 				Freezes: []drain.Span{{Begin: day(20), End: day(27)}, {Begin: day(30), End: day(31)}}}))
 	})
 
@@ -44,6 +45,9 @@ var _ = Describe("Settings", func() {
 			Expect(plan.Seeds[0].Entries[0].Text).To(ContainSubstring(part))
 		}
 	},
+		Entry("another fallback", "fallback", "Classic", "there is no such way; set it to classic"),
+		Entry("hibernated shoots that have to stay, said otherwise", "hibernated", "Stay",
+			"nothing else can be asked for; set it to stay"),
 		Entry("other windows", "windows", "true", "set it to maintenance"),
 		Entry("a freeze without an end", "freezes", "2026-12-20T00:00:00Z", `"" is no time`),
 		Entry("a freeze without a begin", "freezes", "/2026-12-20T00:00:00Z", `"" is no time`),
