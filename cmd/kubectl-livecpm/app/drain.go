@@ -47,9 +47,10 @@ func newDrain(o *options) *cobra.Command {
 			case cancel:
 				return o.steerSeed(command.Context(), args[0], steer.Steerer.CancelDrain)
 			}
-			return o.steerSeed(command.Context(), args[0], steer.Steerer.Drain)
+			return o.drain(command, args[0])
 		},
 	}
+	addSettings(command)
 	command.Flags().BoolVar(&cancel, "cancel", false, "")
 	old(command, "cancel", "a command: kubectl livecpm drain cancel SEED")
 	command.Flags().BoolVar(&status, "status", false, "")
@@ -81,19 +82,21 @@ func newDrainPlan(o *options) *cobra.Command {
 			"The exit code is 0 if all shoots could leave, 1 if something blocks one of them.",
 		Example: example("%[1]s drain plan seed-a", "%[1]s drain plan seed-a -o wide"),
 		RunE: func(command *cobra.Command, args []string) error {
-			return o.drainPlan(command.Context(), args[0], strategy)
+			return o.drainPlan(command, args[0], strategy)
 		},
 	})
 	command.Flags().StringVar(&strategy, "strategy", strategies[0],
 		"strategy of the scheduler, as in the configuration of livecpm-controller-manager: "+
 			strings.Join(strategies, ", "))
+	addSettings(command)
 	complete(command, "strategy", func(*cobra.Command) ([]string, error) { return strategies, nil })
 	return command
 }
 
 var strategies = []string{string(schedulerconfigv1alpha1.SameRegion), string(schedulerconfigv1alpha1.MinimalDistance)}
 
-func (o *options) drainPlan(ctx context.Context, name, strategy string) error {
+func (o *options) drainPlan(command *cobra.Command, name, strategy string) error {
+	ctx := command.Context()
 	if !slices.Contains(strategies, strategy) {
 		return fmt.Errorf("--strategy is %q; it can be %s", strategy, strings.Join(strategies, ", "))
 	}
@@ -101,7 +104,8 @@ func (o *options) drainPlan(ctx context.Context, name, strategy string) error {
 	if err != nil {
 		return err
 	}
-	plan, err := inspect.DrainPlanReader{Garden: g, Strategy: strategy, Clock: o.clock}.Read(ctx, name)
+	plan, err := inspect.DrainPlanReader{Garden: g, Strategy: strategy, Clock: o.clock,
+		Settings: settingsOf(command)}.Read(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -116,16 +120,44 @@ func (o *options) drainPlan(ctx context.Context, name, strategy string) error {
 
 func newDrainStart(o *options) *cobra.Command {
 	command := &cobra.Command{
-		Use:     "start SEED",
-		Short:   "Move all shoots off a seed",
-		Long:    "Move all shoots off a seed, as `drain SEED` does. No shoot is moved by this command itself.",
-		Example: example("%[1]s drain start seed-a", "%[1]s drain start seed-a --dry-run=server"),
-		RunE: func(command *cobra.Command, args []string) error {
-			return o.steerSeed(command.Context(), args[0], steer.Steerer.Drain)
-		},
+		Use:   "start SEED",
+		Short: "Move all shoots off a seed",
+		Long:  "Move all shoots off a seed, as `drain SEED` does. No shoot is moved by this command itself.",
+		Example: example("%[1]s drain start seed-a", "%[1]s drain start seed-a --canaries=3 --soak=2h",
+			"%[1]s drain start seed-a --dry-run=server"),
+		RunE: func(command *cobra.Command, args []string) error { return o.drain(command, args[0]) },
 	}
+	addSettings(command)
 	o.addDryRun(command)
 	return o.ofSeed(command)
+}
+
+// addSettings adds a flag for each setting of a drain.
+func addSettings(command *cobra.Command) {
+	for _, setting := range drain.AllSettings() {
+		command.Flags().String(setting.Name, "", fmt.Sprintf("%s: %s. It is the annotation drain-%s of the Seed; an "+
+			"empty value removes it, and without the flag it stays as it is", setting.Means, setting.Form, setting.Name))
+	}
+}
+
+// settingsOf returns the annotations that are asked for by flags.
+func settingsOf(command *cobra.Command) map[string]string {
+	out := map[string]string{}
+	for _, setting := range drain.AllSettings() {
+		if flag := command.Flags().Lookup(setting.Name); flag != nil && flag.Changed {
+			out[setting.Annotation] = flag.Value.String()
+		}
+	}
+	return out
+}
+
+// drain asks for the drain of the seed, with the settings of the flags.
+func (o *options) drain(command *cobra.Command, name string) error {
+	settings := settingsOf(command)
+	return o.steerSeed(command.Context(), name,
+		func(s steer.Steerer, ctx context.Context, seed *gardencorev1beta1.Seed) (steer.Result, error) {
+			return s.Drain(ctx, seed, settings)
+		})
 }
 
 func newDrainCancel(o *options) *cobra.Command {

@@ -10,6 +10,7 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/livecpm/livecpm/pkg/cli/access"
@@ -25,6 +26,9 @@ type DrainPlanReader struct {
 	Strategy string
 	// Clock is the clock.
 	Clock clock.PassiveClock
+	// Settings are annotations of the seed that the drain is to have (drain.AllSettings) and that differ from those that
+	// the seed has now. An empty value stands for one that is removed.
+	Settings map[string]string
 }
 
 // Read returns where each shoot of the seed would go, or what blocks it. Nothing limits how many move at once, and each
@@ -39,7 +43,7 @@ func (r DrainPlanReader) Read(ctx context.Context, name string) (drain.SeedPlan,
 	if err != nil {
 		return drain.SeedPlan{}, err
 	}
-	seed, ok := drainedSeed(seeds, name, now)
+	seed, ok := r.drainedSeed(seeds, name, now)
 	if !ok {
 		return drain.SeedPlan{}, fmt.Errorf("there is no Seed %s; `kubectl get seeds` lists them", name)
 	}
@@ -71,9 +75,15 @@ func (r DrainPlanReader) Read(ctx context.Context, name string) (drain.SeedPlan,
 }
 
 // drainedSeed returns the seed as if its drain began now.
-func drainedSeed(seeds []gardencorev1beta1.Seed, name string, now time.Time) (drain.Seed, bool) {
+func (r DrainPlanReader) drainedSeed(seeds []gardencorev1beta1.Seed, name string, now time.Time) (drain.Seed, bool) {
 	for i := range seeds {
 		if seeds[i].Name == name {
+			for key, value := range r.Settings {
+				metav1.SetMetaDataAnnotation(&seeds[i].ObjectMeta, key, value)
+				if value == "" {
+					delete(seeds[i].Annotations, key)
+				}
+			}
 			seed := drain.SeedOf(&seeds[i])
 			seed.Draining, seed.ResumedAt = true, now
 			return seed, true

@@ -6,6 +6,8 @@ package steer
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -14,20 +16,42 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/drain"
 )
 
-// Drain requests to move all shoots off the seed.
-func (s Steerer) Drain(ctx context.Context, seed *gardencorev1beta1.Seed) (Result, error) {
+// Drain requests to move all shoots off the seed, with these settings: values of the annotations that
+// drain.AllSettings names, where an empty one removes the annotation. The settings that are not among them stay as they
+// are. A drain that is already requested only takes settings. What the drain could not read is refused.
+func (s Steerer) Drain(ctx context.Context, seed *gardencorev1beta1.Seed, settings map[string]string) (Result, error) {
 	out := s.result(seed, Drained(seed))
-	if drain.Requested(seed) {
+	if drain.Requested(seed) && len(settings) == 0 {
 		return out, exit.Refused("a drain of %s is already requested; see kubectl livecpm drain status %s",
 			nameOf(seed), seed.Name)
 	}
-	write, err := s.annotate(ctx, seed, map[string]string{drain.AnnotationDrain: "true"})
+	values := maps.Clone(settings)
+	if values == nil {
+		values = map[string]string{}
+	}
+	if !drain.Requested(seed) {
+		values[drain.AnnotationDrain] = "true"
+	}
+	after := seed.DeepCopy()
+	setAnnotations(after, values)
+	if problem := drain.SettingsOf(after.Annotations).Problem; problem != "" {
+		return out, exit.Refused("the drain of %s would hold all shoots: %s", nameOf(seed), problem)
+	}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		was, there := seed.Annotations[key]
+		switch value := values[key]; {
+		case value != "":
+			out.Done = append(out.Done, set(key, value))
+		case there:
+			out.Done = append(out.Done, removed(key, was))
+		}
+	}
+	write, err := s.annotate(ctx, seed, values)
 	if err != nil {
 		return out, err
 	}
 	out.Writes = []Write{write}
 	out.After = Drained(seed)
-	out.Done = []string{set(drain.AnnotationDrain, "true")}
 	out.Not = []string{"no shoot was moved by this command: livecpm-controller-manager starts the migrations within " +
 		"its budget, if its drain is enabled"}
 	out.Next = []string{"kubectl livecpm drain status " + seed.Name,

@@ -618,12 +618,12 @@ var _ = Describe("Steerer", func() {
 			create()
 			Expect(c.Create(ctx, seed)).To(Succeed())
 
-			result, err := steerer.Drain(ctx, seed)
+			result, err := steerer.Drain(ctx, seed, nil)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(writes).To(Equal([]string{`{"metadata":{"annotations":{"migration.gardener.cloud/drain":"true"}}}`}))
 			Expect(result.Before).To(Equal("no drain requested, no condition Drained"))
 			Expect(result.After).To(Equal("drain requested, no condition Drained"))
-			_, err = steerer.Drain(ctx, seed)
+			_, err = steerer.Drain(ctx, seed, nil)
 			Expect(err).
 				To(MatchError("a drain of Seed seed-a is already requested; see kubectl livecpm drain status seed-a"))
 
@@ -640,6 +640,49 @@ var _ = Describe("Steerer", func() {
 			Expect(seed.Annotations).NotTo(HaveKey(drain.AnnotationDrain))
 			_, err = steerer.CancelDrain(ctx, seed)
 			Expect(err).To(MatchError("no drain of Seed seed-a is requested"))
+		})
+
+		Describe("with settings", func() {
+			const windows, soak, canaries = drain.AnnotationWindows, drain.AnnotationSoak, drain.AnnotationCanaries
+			var seed *gardencorev1beta1.Seed
+
+			BeforeEach(func() {
+				seed = &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a",
+					Annotations: map[string]string{soak: "1h"}}}
+				create()
+				Expect(c.Create(ctx, seed)).To(Succeed())
+			})
+
+			It("should set them together with the request, and remove what is empty", func() {
+				result, err := steerer.Drain(ctx, seed, map[string]string{windows: "maintenance", soak: "", canaries: ""})
+				Expect(err).NotTo(HaveOccurred())
+				Expect(writes).To(HaveExactElements(MatchJSON(`{"metadata":{"annotations":{` +
+					`"migration.gardener.cloud/drain":"true","migration.gardener.cloud/drain-soak":null,` +
+					`"migration.gardener.cloud/drain-windows":"maintenance"}}}`)))
+				Expect(result.Done).To(HaveExactElements("set the annotation migration.gardener.cloud/drain=true",
+					"removed the annotation migration.gardener.cloud/drain-soak (it was 1h)",
+					"set the annotation migration.gardener.cloud/drain-windows=maintenance"))
+			})
+
+			It("should change them while the drain is requested", func() {
+				_, err := steerer.Drain(ctx, seed, nil)
+				Expect(err).NotTo(HaveOccurred())
+				result, err := steerer.Drain(ctx, seed, map[string]string{canaries: "3"})
+				Expect(err).NotTo(HaveOccurred())
+				Expect(result.Done).
+					To(HaveExactElements("set the annotation migration.gardener.cloud/drain-canaries=3"))
+				Expect(seed.Annotations).To(HaveKeyWithValue(canaries, "3"))
+			})
+
+			It("should refuse what the drain could not read, also what is there already", func() {
+				_, err := steerer.Drain(ctx, seed, map[string]string{canaries: "few"})
+				Expect(err).To(MatchError(And(ContainSubstring("the drain of Seed seed-a would hold all shoots"),
+					ContainSubstring("set it to a number that is not negative"))))
+				seed.Annotations[soak] = "soon"
+				_, err = steerer.Drain(ctx, seed, nil)
+				Expect(err).To(MatchError(ContainSubstring(soak)))
+				Expect(writes).To(BeEmpty())
+			})
 		})
 
 		It("should say where to find shoots that are between two migrations", func() {
