@@ -114,6 +114,12 @@ var _ = Describe("garden.yaml", func() {
 		Expect(served["Extension"]).To(ConsistOf("test-early", "test-late"))
 	})
 
+	It("should let the extension that restores workers read the garden, as gardener-operator does", func() {
+		Expect(render(true)).To(ContainElement(HaveField("Object", SatisfyAll(
+			HaveKeyWithValue("kind", "ControllerDeployment"), HaveKeyWithValue("injectGardenKubeconfig", true),
+			HaveKeyWithValue("metadata", HaveKeyWithValue("name", "provider-local"))))))
+	})
+
 	It("should know the distance between any two regions in both directions", func() {
 		var distances map[string]string
 		for _, object := range render(true) {
