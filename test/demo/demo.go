@@ -143,7 +143,11 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 		if err := r.workers.startClients(ctx); err != nil {
 			return nil, err
 		}
+		if err := r.workers.streams.Prepare(observeCtx); err != nil {
+			return nil, err
+		}
 		r.observers.Go(func() { r.workers.inCluster.run(observeCtx) })
+		r.observers.Go(func() { r.workers.streams.Run(observeCtx) })
 		r.observers.Go(func() { r.workers.askKubelets(observeCtx) })
 		r.observers.Go(func() { r.workers.askWebhooks(observeCtx) })
 	}

@@ -160,6 +160,20 @@ var _ = Describe("Report", func() {
 		}, "2 of 600 requests that the webhooks of the resource manager judge failed, the first one: refused"),
 		Entry("with too few of those", func(r *demo.Report) { r.Workers = workers(); r.Workers.Webhooks.Requests = 0 },
 			"only 0 requests asked the webhooks of the resource manager"),
+		Entry("without a stream to a pod", func(r *demo.Report) { r.Workers = workers(); r.Workers.Streams = nil },
+			"no stream to a pod was kept open"),
+		Entry("for a stream that was never open", func(r *demo.Report) {
+			r.Workers = workers()
+			r.Workers.Streams[0].Opened = 0
+		}, "no stream of the kind logs was ever open"),
+		Entry("for a stream that could not be opened", func(r *demo.Report) {
+			r.Workers = workers()
+			r.Workers.Streams[0].Refused = 1
+		}, "1 of 4 attempts to open a stream of the kind logs failed"),
+		Entry("for a stream that breaks more often than kube-apiservers end", func(r *demo.Report) {
+			r.Workers = workers()
+			r.Workers.Streams[0].Broken, r.Workers.Streams[0].Errors = 5, []string{"EOF"}
+		}, "the stream of the kind logs broke 5 times, more than 4, the first time: EOF"),
 		Entry("for a failed request inside of the shoot", func(r *demo.Report) {
 			r.Workers = workers()
 			r.Workers.InCluster.Failed, r.Workers.InCluster.CutByProxy, r.Workers.InCluster.Errors = 3, 2,
@@ -349,6 +363,7 @@ func workers() *demo.WorkersReport {
 	return &demo.WorkersReport{
 		Machines: map[string]string{"one-a": "machine-one-a"}, Operations: 12,
 		VPN: demo.RequestsReport{Requests: 600}, Webhooks: demo.RequestsReport{Requests: 600},
+		Streams: []demo.StreamReport{{Kind: "logs", Opened: 3, Broken: 2, LongestGapMs: 1200}},
 		Pools: []demo.PoolReport{
 			{Name: "one", Machines: []demo.MachineReport{
 				{Name: "one-a", Before: "machine-one-a", After: "machine-one-a"},

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/test/driver"
@@ -21,6 +23,34 @@ func Digest(state any) string { return digest(state) }
 // AskWebhook has the kube-apiserver ask the webhooks of the resource manager once.
 func AskWebhook(ctx context.Context, shoot kubernetes.Interface) error {
 	return (&workersObserver{shoot: shoot}).askWebhook(ctx)
+}
+
+// StreamPatience is how long a stream of KeepStream may be silent.
+const StreamPatience = 200 * time.Millisecond
+
+// KeepStream keeps a stream of the kind "some" to the pod pod-a open until the context ends.
+func KeepStream(ctx context.Context, run func(ctx context.Context, answered func()) error) StreamReport {
+	s := NewStreams(nil, nil)
+	s.pods, s.patience, s.pause = []string{"pod-a"}, StreamPatience, 10*time.Millisecond
+	s.runKinds(ctx, []streamKind{{"some", func(ctx context.Context, _ string, answered func()) error {
+		return run(ctx, answered)
+	}}})
+	return s.Report()[0]
+}
+
+// FollowLog follows the log of the pod.
+func FollowLog(ctx context.Context, shoot kubernetes.Interface, pod string, answered func()) error {
+	return NewStreams(shoot, nil).followLog(ctx, pod, answered)
+}
+
+// Dial is dial for tests.
+func Dial(ctx context.Context, dialer httpstream.Dialer) (httpstream.Connection, error) {
+	return dial(ctx, dialer)
+}
+
+// ByProxy is byProxy for tests.
+func ByProxy(ctx context.Context, access *rest.Config) (*rest.Config, error) {
+	return byProxy(ctx, access)
 }
 
 // Repeat asks until the context ends, and returns what was counted.

@@ -170,6 +170,10 @@ func countsOfWorkers(w *WorkersReport, row func(cells ...any)) {
 	row("machines, nodes, state of extensions", "", fmt.Sprintf("%d changed", len(w.Changed)))
 	row("operations of the test extension", w.Operations, fmt.Sprintf("%d wrong", len(w.Misdone)))
 	row("requests through the VPN", w.VPN.Requests, w.VPN.Failed)
+	for _, stream := range w.Streams {
+		row("open streams: "+stream.Kind, stream.Opened, fmt.Sprintf("%d broke, %d not opened", stream.Broken,
+			stream.Refused))
+	}
 	row("requests of in-cluster clients", w.InCluster.Requests, w.InCluster.Failed)
 	row("of these, cut by an apiserver-proxy that ended", "", w.InCluster.CutByProxy)
 	row("longest time without an answer in the cluster (ms)", w.InCluster.LongestGapMs,

@@ -64,6 +64,7 @@ type workersObserver struct {
 
 	before    WorkersPicture
 	inCluster *inClusterObserver
+	streams   *Streams
 
 	mu     sync.Mutex
 	report WorkersReport
@@ -163,6 +164,7 @@ func newWorkersObserver(around surroundings, access *rest.Config) (*workersObser
 		surroundings: around, access: config, shoot: shoot,
 		inCluster: &inClusterObserver{cloud: around.cloud.Kube, namespace: driver.MachineNamespace(around.namespace),
 			shoot: shoot},
+		streams: NewStreams(shoot, config),
 		report: WorkersReport{MachinesCreated: []string{}, MachinesDeleted: []string{}, NodesCreated: []string{},
 			NodesDeleted: []string{}, Misdone: []string{}},
 	}, nil
@@ -329,6 +331,7 @@ func (o *workersObserver) finish(ctx context.Context, seed *driver.Cluster, sinc
 	report.States = o.before.CompareStates(after)
 	report.Changed = o.before.Compare(after)
 	report.InCluster = inCluster
+	report.Streams = o.streams.Report()
 	report.Operations = len(operations)
 	report.Misdone = Misdone(operations)
 	return &report, errors.Join(err, operationsErr)

@@ -90,15 +90,20 @@ func (r *Recording) notTheSameGap() string {
 	}
 	begin, end := spans[0].Begin, spans[len(spans)-1].End
 	workers := r.Workers
-	for _, part := range []struct {
+	type part struct {
 		failed      int
 		first, last time.Time
-	}{
+	}
+	parts := []part{
 		{workers.VPN.Failed, workers.VPN.FirstFailed, workers.VPN.LastFailed},
 		{workers.Webhooks.Failed, workers.Webhooks.FirstFailed, workers.Webhooks.LastFailed},
 		{workers.InCluster.Failed - workers.InCluster.CutByProxy, workers.InCluster.FirstFailed,
 			workers.InCluster.LastFailed},
-	} {
+	}
+	for _, stream := range workers.Streams {
+		parts = append(parts, part{stream.Refused, stream.FirstRefused, stream.LastRefused})
+	}
+	for _, part := range parts {
 		switch {
 		case part.failed <= 0:
 			continue

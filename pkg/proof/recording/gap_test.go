@@ -90,13 +90,16 @@ var _ = Describe("A gap that was agreed to", func() {
 						LastFailed: second(325)},
 					InCluster: recording.InCluster{Requests: 100, Failed: 3, FirstFailed: second(303),
 						LastFailed: second(322), LongestGapMs: 21000},
+					Streams: []recording.Stream{{Kind: "exec", Opened: 3, Broken: 2, Refused: 2,
+						FirstRefused: second(305), LastRefused: second(315)}},
 				}}
 				r.Probe.Details.Series.Begin = begin
 				return r
 			}
 			failed = ContainElements(ContainSubstring("requests through the VPN failed"),
 				ContainSubstring("requests that the webhooks of the resource manager judge failed"),
-				ContainSubstring("requests of the in-cluster clients failed"))
+				ContainSubstring("requests of the in-cluster clients failed"),
+				ContainSubstring("attempts to open a stream of the kind exec failed"))
 		)
 
 		It("should be the same for clients on the nodes, and on the way to them", func() {
@@ -117,6 +120,8 @@ var _ = Describe("A gap that was agreed to", func() {
 				func(r *recording.Recording) { r.Workers.VPN.FirstFailed = second(215) }),
 			Entry("one that ends much later", "requests of all clients failed within 2m2s, longer than 1m0s",
 				func(r *recording.Recording) { r.Workers.Webhooks.LastFailed = second(420) }),
+			Entry("a stream that cannot be opened for long", "requests of all clients failed within 1m22s, longer than 1m0s",
+				func(r *recording.Recording) { r.Workers.Streams[0].LastRefused = second(380) }),
 			Entry("a long time without an answer for one client",
 				"an in-cluster client had no answer for 1m1s, longer than 1m0s",
 				func(r *recording.Recording) { r.Workers.InCluster.LongestGapMs = 61000 }),

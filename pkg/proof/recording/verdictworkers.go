@@ -14,6 +14,10 @@ const (
 	// maxCutByProxy is how many requests of a node may have been cut by its own apiserver-proxies. Two of them end in a
 	// migration, and each may have a request of either connection in hand.
 	maxCutByProxy = 4
+	// maxBroken is how often one stream may break. A kube-apiserver ends its streams when it ends, as in every update of
+	// Gardener: the client's kube-apiserver in the source does so, and the one in the destination when it is rolled
+	// twice in step 8. The VPN's client is replaced there as well.
+	maxBroken = 4
 	// minInClusterPercent is the part of the requests that were due below which a run proves nothing.
 	minInClusterPercent = 50
 )
@@ -47,7 +51,26 @@ func (w *Workers) Problems() []string {
 	if w.Webhooks.Requests < minRequests {
 		out.add("only %d requests asked the webhooks of the resource manager", w.Webhooks.Requests)
 	}
-	return append(out, w.InCluster.problems()...)
+	out = append(out, w.InCluster.problems()...)
+	if len(w.Streams) == 0 {
+		out.add("no stream to a pod was kept open")
+	}
+	for _, stream := range w.Streams {
+		out = append(out, stream.problems()...)
+	}
+	return out
+}
+
+func (s Stream) problems() problems {
+	var out problems
+	if s.Opened == 0 {
+		out.add("no stream of the kind %s was ever open", s.Kind)
+	}
+	if s.Broken > maxBroken {
+		out.add("the stream of the kind %s broke %d times, more than %d, the first time: %s", s.Kind, s.Broken,
+			maxBroken, first(s.Errors))
+	}
+	return out
 }
 
 // failed says which requests were not answered as they should.
@@ -60,6 +83,12 @@ func (w *Workers) failed() problems {
 	if w.Webhooks.Failed > 0 {
 		out.add("%d of %d requests that the webhooks of the resource manager judge failed, the first one: %s",
 			w.Webhooks.Failed, w.Webhooks.Requests, first(w.Webhooks.Errors))
+	}
+	for _, stream := range w.Streams {
+		if stream.Refused > 0 {
+			out.add("%d of %d attempts to open a stream of the kind %s failed", stream.Refused,
+				stream.Opened+stream.Refused, stream.Kind)
+		}
 	}
 	if failed := w.InCluster.Failed - w.InCluster.CutByProxy; failed > 0 {
 		out.add("%d of %d requests of the in-cluster clients failed, the first one: %s", failed, w.InCluster.Requests,

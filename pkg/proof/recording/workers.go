@@ -32,6 +32,27 @@ type Workers struct {
 	Webhooks Requests `json:"webhooks"`
 	// InCluster counts requests of clients on the nodes to the address of the Service default/kubernetes.
 	InCluster InCluster `json:"inCluster"`
+	// Streams are a followed log, a command and a forwarded port, each kept open through the VPN. Recordings from before
+	// 2026-11-29 have none.
+	Streams []Stream `json:"streams,omitempty"`
+}
+
+// Stream is what was counted of a stream between a client and a pod, which is opened again whenever it breaks.
+type Stream struct {
+	// Kind is logs, exec or port-forward.
+	Kind string `json:"kind"`
+	// Opened is how often it was opened, Broken how often it broke then.
+	Opened int `json:"opened"`
+	Broken int `json:"broken"`
+	// Refused is how many attempts to open it failed; FirstRefused and LastRefused are when the first and the last of
+	// them ended, zero if there were none.
+	Refused      int       `json:"refused"`
+	FirstRefused time.Time `json:"firstRefused,omitzero"`
+	LastRefused  time.Time `json:"lastRefused,omitzero"`
+	// LongestGapMs is the longest time between two answers, one of which is due every second.
+	LongestGapMs int64 `json:"longestGapMs"`
+	// Errors are the first errors.
+	Errors []string `json:"errors,omitempty"`
 }
 
 // Pool is a worker pool.

@@ -146,6 +146,7 @@ func (r *Report) addNodeTraffic(w recording.Workers) {
 		r.Tables = append(r.Tables, requestsTable("Webhooks", "Pods in kube-system that are refused if no resource "+
 			"manager answers its webhook. None is stored.", w.Webhooks))
 	}
+	r.addStreams(w.Streams)
 	inside := Table{
 		Title:  "Inside of the shoot",
 		Header: []string{"node", "requests", "failed", "of these cut", "longest time without an answer (ms)"},
@@ -164,6 +165,32 @@ func (r *Report) addNodeTraffic(w recording.Workers) {
 		inside.Rows = append(inside.Rows, Row{Cells: []string{text, "", "", "", ""}, Bad: true})
 	}
 	r.Tables = append(r.Tables, inside)
+}
+
+// addStreams tells how streams to pods fared; older recordings have none.
+func (r *Report) addStreams(streams []recording.Stream) {
+	if len(streams) == 0 {
+		return
+	}
+	table := Table{
+		Title:  "Streams to pods",
+		Header: []string{"kind", "opened", "broke", "not opened", "longest time without an answer (ms)"},
+		Note: "A log that is followed, a command and a forwarded port, each kept open through the VPN and opened again " +
+			"whenever it broke. Every kube-apiserver that ends breaks its streams.",
+	}
+	refused := 0
+	for _, stream := range streams {
+		refused += stream.Refused
+		table.Rows = append(table.Rows, Row{Cells: []string{stream.Kind, strconv.Itoa(stream.Opened),
+			strconv.Itoa(stream.Broken), strconv.Itoa(stream.Refused), strconv.FormatInt(stream.LongestGapMs, 10)},
+			Bad: stream.Opened == 0 || stream.Refused > 0})
+		for _, text := range stream.Errors {
+			table.Rows = append(table.Rows, Row{Cells: []string{text, "", "", "", ""}})
+		}
+	}
+	r.Tables = append(r.Tables, table)
+	r.Facts = append(r.Facts, Fact{Name: "streams to pods that could not be opened", Value: strconv.Itoa(refused),
+		Bad: refused > 0})
 }
 
 // requestsTable tells how many requests of a kind there were, and why some failed.

@@ -37,9 +37,6 @@ func (n *Node) Register(ctx context.Context, client kubernetes.Interface) error 
 	return n.register(ctx, client)
 }
 
-// KubeletHandler is kubeletHandler for tests.
-func (n *Node) KubeletHandler() http.Handler { return n.kubeletHandler() }
-
 // VPNMounts writes what the VPN client of the pod mounts below a folder, and tells whether the pod is one.
 func VPNMounts(
 	ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, folder string,

@@ -4,7 +4,10 @@
 package hollow_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +15,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gardener/gardener/extensions/pkg/controller/operatingsystemconfig"
@@ -24,6 +29,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
 
 	"github.com/livecpm/livecpm/test/standins/machine/hollow"
@@ -192,6 +198,78 @@ var _ = Describe("Node", func() {
 		Eventually(ready).Should(BeClosed())
 		close(stop)
 		Eventually(ended).Should(Receive())
+	})
+
+	It("should answer on the echo port that is forwarded, and on no other one", func() {
+		server := httptest.NewServer(node.KubeletHandler())
+		DeferCleanup(server.Close)
+		transport, upgrader, err := spdy.RoundTripperFor(&rest.Config{Host: server.URL})
+		Expect(err).NotTo(HaveOccurred())
+		target, err := url.Parse(server.URL + "/portForward/kube-system/client/some-uid")
+		Expect(err).NotTo(HaveOccurred())
+		ask := func(port int) (answer, problem string) {
+			conn, _, err := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, "POST", target).
+				Dial(portforward.PortForwardProtocolV1Name)
+			Expect(err).NotTo(HaveOccurred())
+			defer func() { _ = conn.Close() }()
+			header := http.Header{}
+			header.Set(corev1.PortHeader, strconv.Itoa(port))
+			header.Set(corev1.PortForwardRequestIDHeader, "0")
+			header.Set(corev1.StreamType, corev1.StreamTypeError)
+			errors, err := conn.CreateStream(header)
+			Expect(err).NotTo(HaveOccurred())
+			header.Set(corev1.StreamType, corev1.StreamTypeData)
+			data, err := conn.CreateStream(header)
+			Expect(err).NotTo(HaveOccurred())
+			_, _ = io.WriteString(data, "hello")
+			Expect(data.Close()).To(Succeed())
+			content, _ := io.ReadAll(data)
+			if port != hollow.EchoPort {
+				text, _ := io.ReadAll(errors)
+				return string(content), string(text)
+			}
+			return string(content), ""
+		}
+		answer, _ := ask(hollow.EchoPort)
+		Expect(answer).To(Equal("hello"))
+		answer, problem := ask(22)
+		Expect(answer).To(BeEmpty())
+		Expect(problem).To(Equal("nothing listens on a hollow node"))
+	})
+
+	It("should answer a command with what it gets", func(ctx SpecContext) {
+		server := httptest.NewServer(node.KubeletHandler())
+		DeferCleanup(server.Close)
+		target, err := url.Parse(server.URL + "/exec/kube-system/client/some-uid/client?stdin=true&stdout=true")
+		Expect(err).NotTo(HaveOccurred())
+		transport, upgrader, err := spdy.RoundTripperFor(&rest.Config{Host: server.URL})
+		Expect(err).NotTo(HaveOccurred())
+		command, err := remotecommand.NewSPDYExecutorForProtocols(transport, upgrader, "POST", target,
+			"v4.channel.k8s.io")
+		Expect(err).NotTo(HaveOccurred())
+		out := &bytes.Buffer{}
+		Expect(command.StreamWithContext(ctx,
+			remotecommand.StreamOptions{Stdin: strings.NewReader("hello"), Stdout: out})).To(Succeed())
+		Expect(out.String()).To(Equal("hello"))
+	})
+
+	It("should write a line of a log that is followed now and then, until nobody reads any more", func(ctx SpecContext) {
+		server := httptest.NewServer(node.KubeletHandler())
+		DeferCleanup(server.Close)
+		reading, stop := context.WithCancel(ctx)
+		request, err := http.NewRequestWithContext(reading, http.MethodGet,
+			server.URL+"/containerLogs/kube-system/coredns/coredns?follow=true", nil)
+		Expect(err).NotTo(HaveOccurred())
+		response, err := http.DefaultClient.Do(request)
+		Expect(err).NotTo(HaveOccurred())
+		defer func() { _ = response.Body.Close() }()
+		lines := bufio.NewScanner(response.Body)
+		for range 2 {
+			Expect(lines.Scan()).To(BeTrue())
+			Expect(lines.Text()).To(Equal("kube-system/coredns on hollow node machine-x"))
+		}
+		stop()
+		Expect(lines.Scan()).To(BeFalse())
 	})
 
 	It("should answer requests for health and logs", func() {

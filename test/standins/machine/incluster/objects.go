@@ -21,6 +21,8 @@ import (
 const (
 	// Name is the name of all objects of the client in the shoot, and of its namespace.
 	Name = "livecpm-in-cluster-client"
+	// Container is the name of the container of its pods.
+	Container = "client"
 	// Image is the image of the pods, by which a hollow node knows them. There is no such image: nothing pulls it.
 	Image = "livecpm.example/in-cluster-client"
 	// DefaultInterval is an interval that a small machine can bear: each node sends four requests in it.
@@ -107,7 +109,7 @@ func daemonSet(meta metav1.ObjectMeta) *appsv1.DaemonSet {
 					SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 				},
 				Containers: []corev1.Container{{
-					Name: "client", Image: Image,
+					Name: Container, Image: Image,
 					SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false),
 						Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 				}},
