@@ -124,24 +124,26 @@ func (s *Streams) keep(ctx context.Context, i int, kind streamKind, pod string) 
 		if ctx.Err() != nil {
 			return
 		}
-		s.count(i, func(count *StreamReport) { countEnd(count, opened, pod, err) })
+		s.count(i, func(count *StreamReport) {
+			if opened {
+				count.Broken++
+				countError(count, pod, "broke", err)
+				return
+			}
+			count.Refused++
+			now := time.Now().UTC()
+			count.FirstRefused, count.LastRefused = span(count.FirstRefused, count.LastRefused, now, now)
+			countError(count, pod, "could not be opened", err)
+		})
 		_ = wait(ctx, s.pause)
 	}
 }
 
-// countEnd counts the end of a stream that was open, or one that could not be opened.
-func countEnd(count *StreamReport, opened bool, pod string, err error) {
-	now, what := time.Now().UTC(), "could not be opened"
-	if opened {
-		what = "broke"
-		count.Broken++
-	} else {
-		count.Refused++
-		count.FirstRefused, count.LastRefused = span(count.FirstRefused, count.LastRefused, now, now)
-	}
+// countError keeps what happened to the stream, if it is one of the first.
+func countError(count *StreamReport, pod, what string, err error) {
 	if len(count.Errors) < maxRequestErrors {
-		count.Errors = append(count.Errors, fmt.Sprintf("%s %s to %s %s: %v", now.Format(time.RFC3339), count.Kind, pod,
-			what, err))
+		count.Errors = append(count.Errors, fmt.Sprintf("%s %s to %s %s: %v", time.Now().UTC().Format(time.RFC3339),
+			count.Kind, pod, what, err))
 	}
 }
 

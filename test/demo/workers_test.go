@@ -172,7 +172,7 @@ var _ = Describe("InClusterTally", func() {
 			To(Equal(demo.InClusterNode{Requests: 101, Failed: 1, LongestGapMs: 900, Seconds: 60, Due: 120}))
 	})
 
-	It("should tell from when until when requests of all clients failed, and how many read less than acknowledged", func() {
+	It("should tell from when until when requests failed, and how many read less than acknowledged", func() {
 		tally := &demo.InClusterTally{}
 		first := counts("a", began, 100, 2, 300)
 		first.FirstFailed, first.LastFailed = began.Add(7*time.Second), began.Add(9*time.Second)

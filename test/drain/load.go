@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -120,7 +121,7 @@ func (l *Load) Stop(ctx context.Context) (map[string]*probe.Result, error) {
 	return results, errors.Join(errs...)
 }
 
-// Problems tells what is wrong with the results of shoots that moved in these ways. It is empty if no client has noticed
+// Problems tells what is wrong with the results of shoots that moved in these ways. It is empty if no client noticed
 // anything but what its shoot's way takes from it: one gap LiveWithGap, and answers for any time Classic. A shoot
 // without a way moved Live. A check that was not made, or made with too little load, is no check that passed.
 func Problems(results map[string]*probe.Result, ways map[string]drain.Way) []string {
@@ -157,10 +158,14 @@ func Describe(results map[string]*probe.Result) string {
 	out := ""
 	for _, name := range slices.Sorted(maps.Keys(results)) {
 		if result := results[name]; result != nil {
-			out += fmt.Sprintf("%s: %d writes (%d failed), %d reads (%d failed), %d watch events (%d lost), longest "+
-				"write gap %s\n",
+			lost := "an unknown number of"
+			if details := result.Details; details != nil && details.Verified {
+				lost = strconv.FormatInt(details.AcknowledgedWritesLost, 10)
+			}
+			out += fmt.Sprintf("%s: %d writes (%d failed), %d reads (%d failed), %d watch events (%d lost), %s "+
+				"acknowledged writes lost, longest write gap %s\n",
 				name, result.Writes, result.WritesFailed, result.Reads, result.ReadsFailed, result.WatchEvents,
-				result.WatchEventsLost,
+				result.WatchEventsLost, lost,
 				// Nothing marks one migration among several, so a gap may stand on either side of the trigger.
 				time.Duration(max(result.LongestWriteGapMs, result.BaselineLongestWriteGapMs))*time.Millisecond)
 		}

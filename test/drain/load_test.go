@@ -105,15 +105,19 @@ var _ = Describe("#Problems", func() {
 		result := good()
 		result.BaselineLongestWriteGapMs = 1200
 		Expect(drain.Describe(map[string]*probe.Result{"x": result})).
-			To(Equal("x: 200 writes (0 failed), 400 reads (0 failed), 400 watch events (0 lost), longest " +
-				"write gap 1.2s\n"))
+			To(Equal("x: 200 writes (0 failed), 400 reads (0 failed), 400 watch events (0 lost), 0 " +
+				"acknowledged writes lost, longest write gap 1.2s\n"))
+		result.Details.Verified = false
+		Expect(drain.Describe(map[string]*probe.Result{"x": result})).
+			To(ContainSubstring("an unknown number of acknowledged writes lost"))
 	})
 
 	It("should describe when requests failed", func() {
 		result := good()
 		points := make([]recording.Point, 100)
 		points[40].Failed, points[41].Failed = 1, 2
-		result.Details.Series = &recording.Series{Begin: time.Unix(1_000_000_000, 0), IntervalSeconds: 1, Points: points}
+		result.Details.Series = &recording.Series{Begin: time.Unix(1_000_000_000, 0), IntervalSeconds: 1,
+			Points: points}
 		Expect(drain.DescribeFailures(map[string]*probe.Result{"x": result, "y": good()})).
 			To(Equal("x: 3 requests failed from 01:47:20 to 01:47:22\n"))
 	})

@@ -58,7 +58,7 @@ var _ = Describe("Mix", func() {
 		for _, made := range m.Made() {
 			way := m.Ways[made.Name]
 			Expect(made.Seed).To(Equal("seed-b"))
-			Expect(len("demo"+made.Name)).To(BeNumerically("<=", 21), "Gardener takes no longer names in the project demo")
+			Expect(len("demo"+made.Name)).To(BeNumerically("<=", 21), "Gardener takes no longer names")
 			Expect(made.Hibernated).To(Equal(way == product.ClassicWhileHibernated), made.Name)
 			Expect(made.WithGap).To(Equal(way == product.LiveWithGap), made.Name)
 			waits := way == product.LiveWithGap || way == product.Classic

@@ -72,8 +72,8 @@ var _ = Describe("Seed", func() {
 
 	It("should describe the moves", func() {
 		Expect(drain.DescribeMoves([]product.TableRow{
-			{Name: "x", State: product.Done, Way: product.Live, Destination: "seed-b", StartedAt: "2026-11-29T10:00:00Z",
-				EndedAt: "2026-11-29T10:12:05Z"},
+			{Name: "x", State: product.Done, Way: product.Live, Destination: "seed-b",
+				StartedAt: "2026-11-29T10:00:00Z", EndedAt: "2026-11-29T10:12:05Z"},
 			{Name: "y", State: product.Waiting, Way: product.Classic, Destination: "seed-b"},
 		})).To(Equal("x: Done, Live to seed-b in 12m5s\ny: Waiting, Classic to seed-b in an unknown time\n"))
 	})

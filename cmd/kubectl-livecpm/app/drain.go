@@ -136,7 +136,8 @@ func newDrainStart(o *options) *cobra.Command {
 func addSettings(command *cobra.Command) {
 	for _, setting := range drain.AllSettings() {
 		command.Flags().String(setting.Name, "", fmt.Sprintf("%s: %s. It is the annotation drain-%s of the Seed; an "+
-			"empty value removes it, and without the flag it stays as it is", setting.Means, setting.Form, setting.Name))
+			"empty value removes it, and without the flag it stays as it is",
+			setting.Means, setting.Form, setting.Name))
 	}
 }
 

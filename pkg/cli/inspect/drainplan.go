@@ -26,8 +26,8 @@ type DrainPlanReader struct {
 	Strategy string
 	// Clock is the clock.
 	Clock clock.PassiveClock
-	// Settings are annotations of the seed that the drain is to have (drain.AllSettings) and that differ from those that
-	// the seed has now. An empty value stands for one that is removed.
+	// Settings are annotations of the seed that the drain is to have (drain.AllSettings), and that differ from those of
+	// now. An empty value stands for one that is removed.
 	Settings map[string]string
 }
 

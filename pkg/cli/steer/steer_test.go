@@ -654,7 +654,8 @@ var _ = Describe("Steerer", func() {
 			})
 
 			It("should set them together with the request, and remove what is empty", func() {
-				result, err := steerer.Drain(ctx, seed, map[string]string{windows: "maintenance", soak: "", canaries: ""})
+				result, err := steerer.Drain(ctx, seed,
+					map[string]string{windows: "maintenance", soak: "", canaries: ""})
 				Expect(err).NotTo(HaveOccurred())
 				Expect(writes).To(HaveExactElements(MatchJSON(`{"metadata":{"annotations":{` +
 					`"migration.gardener.cloud/drain":"true","migration.gardener.cloud/drain-soak":null,` +

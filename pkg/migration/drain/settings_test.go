@@ -28,7 +28,8 @@ var _ = Describe("Settings", func() {
 	It("should be read from the annotations", func() {
 		Expect(drain.SettingsOf(nil)).To(Equal(drain.Settings{}))
 		Expect(drain.SettingsOf(set("windows", "maintenance", "canaries", "3", "soak", "90m", "max-hops", "3",
-			"fallback", "classic", "hibernated", "stay", "freezes", "2026-12-20T00:00:00Z/2026-12-27T00:00:00Z, 2026-12-30T00:00:00Z/2026-12-31T00:00:00Z"))).
+			"fallback", "classic", "hibernated", "stay",
+			"freezes", "2026-12-20T00:00:00Z/2026-12-27T00:00:00Z, 2026-12-30T00:00:00Z/2026-12-31T00:00:00Z"))).
 			To(Equal(drain.Settings{Permits: drain.Permits{Fallback: true, HibernatedStay: true, Hops: 3},
 				InWindows: true, Canaries: 3, Soak: 90 * time.Minute,
 				Freezes: []drain.Span{{Begin: day(20), End: day(27)}, {Begin: day(30), End: day(31)}}}))

@@ -64,7 +64,7 @@ func (s *Series) failing() time.Duration {
 	return spans[len(spans)-1].End.Sub(spans[0].Begin)
 }
 
-// workersProblems are the problems of the workers without what is explained by the one gap, if users have agreed to one.
+// workersProblems are the problems of the workers without what is explained by the one gap, if users agreed to one.
 // Clients on the nodes and requests to the nodes have no other gap than all the others.
 func (r *Recording) workersProblems() problems {
 	problems := r.Workers.Problems()

@@ -85,7 +85,8 @@ var _ = Describe("A gap that was agreed to", func() {
 			second  = func(n int) time.Time { return begin.Add(time.Duration(n) * time.Second) }
 			failing = func() *recording.Recording {
 				r := &recording.Recording{Probe: gapped(), Workers: &recording.Workers{
-					VPN: recording.Requests{Requests: 100, Failed: 2, FirstFailed: second(298), LastFailed: second(310)},
+					VPN: recording.Requests{Requests: 100, Failed: 2, FirstFailed: second(298),
+						LastFailed: second(310)},
 					Webhooks: recording.Requests{Requests: 100, Failed: 2, FirstFailed: second(301),
 						LastFailed: second(325)},
 					InCluster: recording.InCluster{Requests: 100, Failed: 3, FirstFailed: second(303),
@@ -120,7 +121,8 @@ var _ = Describe("A gap that was agreed to", func() {
 				func(r *recording.Recording) { r.Workers.VPN.FirstFailed = second(215) }),
 			Entry("one that ends much later", "requests of all clients failed within 2m2s, longer than 1m0s",
 				func(r *recording.Recording) { r.Workers.Webhooks.LastFailed = second(420) }),
-			Entry("a stream that cannot be opened for long", "requests of all clients failed within 1m22s, longer than 1m0s",
+			Entry("a stream that cannot be opened for long",
+				"requests of all clients failed within 1m22s, longer than 1m0s",
 				func(r *recording.Recording) { r.Workers.Streams[0].LastRefused = second(380) }),
 			Entry("a long time without an answer for one client",
 				"an in-cluster client had no answer for 1m1s, longer than 1m0s",

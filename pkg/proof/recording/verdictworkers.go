@@ -14,8 +14,8 @@ const (
 	// maxCutByProxy is how many requests of a node may have been cut by its own apiserver-proxies. Two of them end in a
 	// migration, and each may have a request of either connection in hand.
 	maxCutByProxy = 4
-	// maxBroken is how often one stream may break. A kube-apiserver ends its streams when it ends, as in every update of
-	// Gardener: the client's kube-apiserver in the source does so, and the one in the destination when it is rolled
+	// maxBroken is how often one stream may break. A kube-apiserver ends its streams when it ends, as in every update
+	// of Gardener: the client's kube-apiserver in the source does so, and the one in the destination when it is rolled
 	// twice in step 8. The VPN's client is replaced there as well.
 	maxBroken = 4
 	// minInClusterPercent is the part of the requests that were due below which a run proves nothing.

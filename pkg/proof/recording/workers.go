@@ -32,8 +32,8 @@ type Workers struct {
 	Webhooks Requests `json:"webhooks"`
 	// InCluster counts requests of clients on the nodes to the address of the Service default/kubernetes.
 	InCluster InCluster `json:"inCluster"`
-	// Streams are a followed log, a command and a forwarded port, each kept open through the VPN. Recordings from before
-	// 2026-11-29 have none.
+	// Streams are a followed log, a command and a forwarded port, each kept open through the VPN. Recordings from
+	// before 2026-11-29 have none.
 	Streams []Stream `json:"streams,omitempty"`
 }
 

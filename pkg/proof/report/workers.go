@@ -175,8 +175,8 @@ func (r *Report) addStreams(streams []recording.Stream) {
 	table := Table{
 		Title:  "Streams to pods",
 		Header: []string{"kind", "opened", "broke", "not opened", "longest time without an answer (ms)"},
-		Note: "A log that is followed, a command and a forwarded port, each kept open through the VPN and opened again " +
-			"whenever it broke. Every kube-apiserver that ends breaks its streams.",
+		Note: "A log that is followed, a command and a forwarded port, each kept open through the VPN and opened " +
+			"again whenever it broke. Every kube-apiserver that ends breaks its streams.",
 	}
 	refused := 0
 	for _, stream := range streams {

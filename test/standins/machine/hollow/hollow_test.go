@@ -253,7 +253,7 @@ var _ = Describe("Node", func() {
 		Expect(out.String()).To(Equal("hello"))
 	})
 
-	It("should write a line of a log that is followed now and then, until nobody reads any more", func(ctx SpecContext) {
+	It("should write lines of a log that is followed, until nobody reads any more", func(ctx SpecContext) {
 		server := httptest.NewServer(node.KubeletHandler())
 		DeferCleanup(server.Close)
 		reading, stop := context.WithCancel(ctx)
