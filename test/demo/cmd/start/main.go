@@ -109,7 +109,8 @@ func (s *start) reckon(there outlook.State) error {
 		return err
 	}
 	lines, err := outlook.Judge(outlook.Reckon(room, outlook.Demand{Shoot: s.shoot,
-		Workers: config.WithWorkers(s.shoot), Moves: true, Nodes: nodes, There: there, Others: outlook.OtherShoots(s.state, s.shoot)}))
+		Workers: config.WithWorkers(s.shoot), Moves: true, Nodes: nodes, There: there,
+		Others: outlook.OtherShoots(s.state, s.shoot)}))
 	for _, line := range append(lines, "") {
 		s.screen.Line("%s", line)
 	}
