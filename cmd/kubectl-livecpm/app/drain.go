@@ -132,12 +132,12 @@ func newDrainStart(o *options) *cobra.Command {
 	return o.ofSeed(command)
 }
 
-// addSettings adds a flag for each setting of a drain.
+// addSettings adds a flag for each setting of a drain, and says what they have in common.
 func addSettings(command *cobra.Command) {
+	command.Long += "\n\nThe settings of the drain are annotations of the Seed: --soak is " + drain.AnnotationSoak +
+		", and so on.\nWithout a flag its annotation stays as it is. An empty value removes it."
 	for _, setting := range drain.AllSettings() {
-		command.Flags().String(setting.Name, "", fmt.Sprintf("%s: %s. It is the annotation drain-%s of the Seed; an "+
-			"empty value removes it, and without the flag it stays as it is",
-			setting.Means, setting.Form, setting.Name))
+		command.Flags().String(setting.Name, "", setting.Means+": "+setting.Form)
 	}
 }
 
