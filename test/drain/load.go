@@ -182,8 +182,7 @@ func DescribeFailures(results map[string]*probe.Result) string {
 			continue
 		}
 		for _, span := range result.Details.Series.FailedSpans() {
-			out += fmt.Sprintf("%s: %d requests failed from %s to %s\n", name, span.Requests,
-				span.Begin.UTC().Format(time.TimeOnly), span.End.UTC().Format(time.TimeOnly))
+			out += fmt.Sprintf("%s: %s\n", name, span)
 		}
 	}
 	return out

@@ -14,7 +14,6 @@ import (
 
 	"github.com/livecpm/livecpm/test/conformance"
 	"github.com/livecpm/livecpm/test/landscape/config"
-	"github.com/livecpm/livecpm/test/landscape/machine"
 	"github.com/livecpm/livecpm/test/landscape/shoot"
 )
 
@@ -32,12 +31,7 @@ var _ = Describe("Conformance of Kubernetes", Label(labelConformance), Ordered, 
 	It("should hold in each run of each spec, from before the first step until after the last", func(ctx SpecContext) {
 		artifacts := filepath.Join(cfg.Repo, "_artifacts", "conformance")
 		Expect(os.RemoveAll(artifacts)).To(Succeed())
-		// The clients would be on other machines.
-		cgroups, err := machine.DetectCgroups()
-		Expect(err).NotTo(HaveOccurred())
-		leave, err := cgroups.JoinOwn(cfg.ClientsCgroup(), machine.WeightClients)
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(leave()).To(Succeed()) })
+		joinClients(cfg)
 
 		verdict, err := conformance.Run(ctx, conformance.Options{Landscape: cfg, Namespace: shoot.Namespace,
 			Shoot: shootName, Private: GinkgoT().TempDir(), Artifacts: artifacts, Out: GinkgoWriter})

@@ -25,7 +25,6 @@ import (
 	"github.com/livecpm/livecpm/test/drain/moves"
 	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/landscape/config"
-	"github.com/livecpm/livecpm/test/landscape/machine"
 	"github.com/livecpm/livecpm/test/landscape/shoot"
 )
 
@@ -73,12 +72,7 @@ var _ = Describe("Drain of a seed with shoots of all kinds", Label(labelMix), Or
 			Eventually(ctx, seed.Visible).WithTimeout(drainSoon).Should(BeTrue())
 		}, NodeTimeout(5*time.Minute))
 
-		// The clients would be on other machines.
-		cgroups, err := machine.DetectCgroups()
-		Expect(err).NotTo(HaveOccurred())
-		leave, err := cgroups.JoinOwn(cfg.ClientsCgroup(), machine.WeightClients)
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(leave()).To(Succeed()) })
+		joinClients(cfg)
 		By("putting load on the shoots that are awake")
 		load, err := drain.StartLoad(ctx, cfg, garden.Client, mix.Awake()...)
 		Expect(err).NotTo(HaveOccurred())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/livecpm/livecpm/test/landscape"
 	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/landscape/machine"
 )
 
 // Each spec has one of these labels.
@@ -101,6 +102,17 @@ func landscapeOf() *config.Config {
 	cfg, err := config.FromEnvironment()
 	Expect(err).NotTo(HaveOccurred())
 	return cfg
+}
+
+// joinClients gives this process the weight of clients on the machine until the spec ends: they would be on other
+// machines.
+func joinClients(cfg *config.Config) {
+	GinkgoHelper()
+	cgroups, err := machine.DetectCgroups()
+	Expect(err).NotTo(HaveOccurred())
+	leave, err := cgroups.JoinOwn(cfg.ClientsCgroup(), machine.WeightClients)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(leave()).To(Succeed()) })
 }
 
 // bringUp brings the landscape up, its shoot included, unless it is up.

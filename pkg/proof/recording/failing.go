@@ -23,6 +23,12 @@ type FailedSpan struct {
 	Requests int
 }
 
+// String says how many requests failed, and from when to when.
+func (s FailedSpan) String() string {
+	return fmt.Sprintf("%d requests failed from %s to %s", s.Requests, s.Begin.UTC().Format(time.TimeOnly),
+		s.End.UTC().Format(time.TimeOnly))
+}
+
 // FailedSpans returns when requests failed, in the order of time; none if none did.
 func (s *Series) FailedSpans() []FailedSpan {
 	var spans []FailedSpan
@@ -58,8 +64,7 @@ func (d *Details) WhereFailed() []string {
 	}
 	var lines []string
 	for _, span := range d.Probe.Series.FailedSpans() {
-		lines = append(lines, fmt.Sprintf("%d requests failed from %s to %s, %s", span.Requests,
-			span.Begin.UTC().Format(time.TimeOnly), span.End.UTC().Format(time.TimeOnly), d.doing(span.Begin)))
+		lines = append(lines, fmt.Sprintf("%s, %s", span, d.doing(span.Begin)))
 	}
 	return lines
 }
