@@ -4,6 +4,7 @@
 package suites_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +32,7 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/image"
+	"github.com/livecpm/livecpm/test/landscape/network"
 	"github.com/livecpm/livecpm/test/landscape/process"
 )
 
@@ -39,9 +42,15 @@ const (
 	shut = 3 * time.Second
 	// policiesSoon bounds how long it takes until a pod runs, and until the seed's controllers have seen it.
 	policiesSoon = 2 * time.Minute
+	// policyBurst is how many connections are made at once, policyBursts how often. Three kube-apiservers have 180
+	// connections to etcd, for each of which they look up a name.
+	policyBurst, policyBursts = 400, 10
 	// portKubeAPIServer is where a shoot's kube-apiserver listens.
 	portKubeAPIServer = 443
 )
+
+// plainLabels are the labels of the pod that no policy of Gardener is about.
+var plainLabels = map[string]string{"livecpm-test": "plain"}
 
 // Pods of our own are put beside the control plane, with and without the labels that Gardener's policies ask for, and
 // connections are made from where they are.
@@ -64,7 +73,7 @@ var _ = Describe("NetworkPolicies", Label(labelPolicies), Ordered, func() {
 		etcd = addressOf(ctx, c, namespace, map[string]string{"app": "etcd-statefulset", "role": "main"})
 		kubeAPIServer = addressOf(ctx, c, namespace, map[string]string{"app": "kubernetes", "role": "apiserver"})
 
-		plain = guest(ctx, c, client.ObjectKey{Namespace: namespace, Name: "plain"}, nil)
+		plain = guest(ctx, c, client.ObjectKey{Namespace: namespace, Name: "plain"}, plainLabels)
 		allowed = guest(ctx, c, client.ObjectKey{Namespace: namespace, Name: "allowed"}, map[string]string{
 			gardenerutils.NetworkPolicyLabel(naming.ClientServiceName("main"), naming.PortClient): "allowed",
 			gardenerutils.NetworkPolicyLabel("kube-apiserver", portKubeAPIServer):                 "allowed",
@@ -119,10 +128,80 @@ var _ = Describe("NetworkPolicies", Label(labelPolicies), Ordered, func() {
 			}
 		}, NodeTimeout(time.Minute))
 
+	It("should lose no packet while many connections are made at once and policies change", func(ctx SpecContext) {
+		before := lostPackets(cfg, home)
+		stop := changePolicies(ctx, c, namespace)
+		defer stop()
+		network, err := networkOf(allowed.Status.PodIP)
+		Expect(err).NotTo(HaveOccurred())
+		target := address(etcd, naming.PortClient)
+		for range policyBursts {
+			var all errgroup.Group
+			for range policyBurst {
+				all.Go(func() error { return connectFrom(ctx, network, target) })
+			}
+			Expect(all.Wait()).To(Succeed())
+		}
+		stop()
+		Expect(lostPackets(cfg, home)).To(Equal(before))
+	}, NodeTimeout(5*time.Minute))
+
 	It("should know no policy of a migration while there is none", func(ctx SpecContext) {
 		expectNoPolicyOfMigrations(ctx, cfg)
 	}, NodeTimeout(time.Minute))
 })
+
+// changePolicies makes a policy for the plain pod and deletes it, again and again, until it is told to stop.
+func changePolicies(ctx context.Context, c client.Client, namespace string) (stop func()) {
+	changing, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	policy := &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "policies-changing"},
+		Spec:       networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: plainLabels}},
+	}
+	go func() {
+		defer GinkgoRecover()
+		defer close(ended)
+		for changing.Err() == nil {
+			Expect(c.Create(ctx, policy.DeepCopy())).To(Succeed())
+			Expect(c.Delete(ctx, policy.DeepCopy())).To(Succeed())
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// lost is what is known of packets that nobody has judged.
+type lost struct {
+	// full and slow count those that the kernel has dropped because too many waited, or the judge did not read in time.
+	full, slow string
+	// failed counts the verdicts on packets that were gone, and the times that the judge was too slow.
+	failed int
+}
+
+// lostPackets says how many packets on the first node of the seed were lost.
+func lostPackets(cfg *config.Config, seed config.Seed) (out lost) {
+	GinkgoHelper()
+	node := seed.Nodes[0]
+	Expect(process.Namespaces{Net: network.Path(node.Netns)}.Do(func() error {
+		queues, err := os.ReadFile("/proc/thread-self/net/netfilter/nfnetlink_queue")
+		if err != nil {
+			return err
+		}
+		fields := strings.Fields(string(queues)) // the sixth and seventh column of the only queue
+		if len(fields) < 7 {
+			return fmt.Errorf("failed to read the queue of %s: %q", node.Name, queues)
+		}
+		out.full, out.slow = fields[5], fields[6]
+		return nil
+	})).To(Succeed())
+	log, err := os.ReadFile(cfg.Dir("logs", node.Name+"-kube-network-policies.log"))
+	Expect(err).NotTo(HaveOccurred())
+	out.failed = bytes.Count(log, []byte("Could not receive message"))
+	return out
+}
 
 // seedOfShoot returns the seed in which the landscape's shoot has its control plane, a client of it, and the namespace.
 func seedOfShoot(ctx context.Context, cfg *config.Config) (client.Client, config.Seed, string) {
@@ -205,6 +284,11 @@ func connect(ctx context.Context, pod *corev1.Pod, target string) error {
 	if err != nil {
 		return err
 	}
+	return connectFrom(ctx, path, target)
+}
+
+// connectFrom makes a TCP connection from a network namespace.
+func connectFrom(ctx context.Context, path, target string) error {
 	return process.Namespaces{Net: path}.Do(func() error {
 		connection, err := (&net.Dialer{Timeout: shut}).DialContext(ctx, "tcp", target)
 		if err != nil {

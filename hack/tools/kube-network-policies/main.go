@@ -6,8 +6,11 @@
 // its kubeconfig from a pod's service account only, and a node of the landscape runs it as a daemon.
 //
 // It reads packets from a queue of the kernel. The landscape makes the rules that put packets there
-// (test/landscape/node): the library would do it with nftables, whose queue statement this kernel may lack. Then each
-// of its attempts fails, says so in the log, and changes nothing.
+// (test/landscape/node): the library would do it with nftables, whose queue statement this kernel may lack. Each of its
+// attempts has to fail, and says so in the log (noTable).
+//
+// No packet may be lost on the way to it: a name server's answer would come after five seconds, and a connection after
+// one, three or seven. The queue keeps its packets (noTable), and the kernel has room for them (growBuffers).
 package main
 
 import (
@@ -18,10 +21,13 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sys/unix"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -30,6 +36,16 @@ import (
 
 // runtimeTimeout is how long the runtime's socket may take to appear.
 const runtimeTimeout = time.Minute
+
+// queueBuffer is how many bytes of packets may wait until the library reads them: more than the 1024 packets that it
+// lets wait in the queue. The kernel's default is 208 KiB, which is about 270 packets.
+const queueBuffer = 4 << 20
+
+// noTable is the name of the library's table in nftables. Whenever a pod or a policy changes, the library makes its
+// table, with a chain in it. Where the rest fails, the kernel takes the chain out again, and with a chain go all packets
+// that wait in a queue (nf_queue_nf_hook_drop of Linux). So the first command has to fail: the name is longer than the
+// kernel permits (NFT_TABLE_MAXNAMELEN).
+var noTable = strings.Repeat("kube-network-policies.", 12)
 
 type options struct {
 	kubeconfig, node, metrics, runtime string
@@ -75,7 +91,7 @@ func run(ctx context.Context, o options) error {
 	factory := informers.NewSharedInformerFactory(client, 0)
 	controller, err := networkpolicy.NewController(client, factory.Networking().V1().NetworkPolicies(),
 		factory.Core().V1().Namespaces(), factory.Core().V1().Pods(), nil, nil, nil, nil,
-		networkpolicy.Config{QueueID: o.queue, NodeName: o.node})
+		networkpolicy.Config{QueueID: o.queue, NodeName: o.node, NFTableName: noTable})
 	if err != nil {
 		return fmt.Errorf("failed to make controller: %w", err)
 	}
@@ -84,6 +100,7 @@ func run(ctx context.Context, o options) error {
 	server := &http.Server{Addr: o.metrics, Handler: promhttp.Handler(), ReadHeaderTimeout: 10 * time.Second}
 	go func() { ended <- fmt.Errorf("failed to serve metrics: %w", server.ListenAndServe()) }()
 	factory.Start(ctx.Done())
+	go growBuffers(ctx)
 	go func() {
 		if err := controller.Run(ctx); err != nil {
 			ended <- fmt.Errorf("failed to judge packets: %w", err)
@@ -116,4 +133,49 @@ func awaitRuntime(ctx context.Context, socket string) error {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// growBuffers gives the sockets on which packets come a buffer of queueBuffer, as soon as the library has opened them.
+// It offers no setting for that.
+func growBuffers(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := growBuffersOnce(); err != nil {
+			fmt.Fprintln(os.Stderr, "failed to enlarge the buffer for packets:", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+func growBuffersOnce() error {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, entry := range entries {
+		fd, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			return err
+		}
+		domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+		if err != nil || domain != unix.AF_NETLINK { // no socket, or closed since
+			continue
+		}
+		protocol, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL)
+		if err != nil || protocol != unix.NETLINK_NETFILTER {
+			continue
+		}
+		size, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+		if err != nil || size >= queueBuffer {
+			continue
+		}
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, queueBuffer); err != nil &&
+			!errors.Is(err, unix.EBADF) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
