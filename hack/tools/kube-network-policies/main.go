@@ -43,8 +43,8 @@ const queueBuffer = 4 << 20
 
 // noTable is the name of the library's table in nftables. Whenever a pod or a policy changes, the library makes its
 // table, with a chain in it. Where the rest fails, the kernel takes the chain out again, and with a chain go all packets
-// that wait in a queue (nf_queue_nf_hook_drop of Linux). So the first command has to fail: the name is longer than the
-// kernel permits (NFT_TABLE_MAXNAMELEN).
+// that wait in a queue (nf_queue_nf_hook_drop of Linux; kubernetes-sigs/kube-network-policies#402 is the same where
+// nothing fails). So the first command has to fail: the name is longer than the kernel permits (NFT_TABLE_MAXNAMELEN).
 var noTable = strings.Repeat("kube-network-policies.", 12)
 
 type options struct {
