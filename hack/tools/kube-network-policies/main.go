@@ -96,11 +96,15 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("failed to make controller: %w", err)
 	}
 
-	ended := make(chan error, 2)
+	ended := make(chan error, 3)
 	server := &http.Server{Addr: o.metrics, Handler: promhttp.Handler(), ReadHeaderTimeout: 10 * time.Second}
 	go func() { ended <- fmt.Errorf("failed to serve metrics: %w", server.ListenAndServe()) }()
 	factory.Start(ctx.Done())
-	go growBuffers(ctx)
+	go func() {
+		if err := growBuffers(ctx); err != nil {
+			ended <- fmt.Errorf("failed to make room for packets: %w", err)
+		}
+	}()
 	go func() {
 		if err := controller.Run(ctx); err != nil {
 			ended <- fmt.Errorf("failed to judge packets: %w", err)
@@ -136,14 +140,15 @@ func awaitRuntime(ctx context.Context, socket string) error {
 }
 
 // growBuffers gives the sockets on which packets come a buffer of queueBuffer, as soon as the library has opened them.
-// It offers no setting for that.
-func growBuffers(ctx context.Context) {
-	for ctx.Err() == nil {
+// It offers no setting for that. It returns when the context ends, or when that fails.
+func growBuffers(ctx context.Context) error {
+	for {
 		if err := growBuffersOnce(); err != nil {
-			fmt.Fprintln(os.Stderr, "failed to enlarge the buffer for packets:", err)
+			return err
 		}
 		select {
 		case <-ctx.Done():
+			return nil
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
@@ -154,28 +159,29 @@ func growBuffersOnce() error {
 	if err != nil {
 		return err
 	}
-	var errs []error
 	for _, entry := range entries {
 		fd, err := strconv.Atoi(entry.Name())
 		if err != nil {
 			return err
 		}
-		domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
-		if err != nil || domain != unix.AF_NETLINK { // no socket, or closed since
-			continue
-		}
-		protocol, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL)
-		if err != nil || protocol != unix.NETLINK_NETFILTER {
-			continue
-		}
-		size, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
-		if err != nil || size >= queueBuffer {
-			continue
-		}
-		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, queueBuffer); err != nil &&
-			!errors.Is(err, unix.EBADF) {
-			errs = append(errs, err)
+		// A file may be closed at any time, and another one may have its number then.
+		if err := growBuffer(fd); err != nil && !errors.Is(err, unix.EBADF) && !errors.Is(err, unix.ENOTSOCK) {
+			return err
 		}
 	}
-	return errors.Join(errs...)
+	return nil
+}
+
+// growBuffer gives the file a buffer of queueBuffer if packets may come on it.
+func growBuffer(fd int) error {
+	for option, wanted := range map[int]int{unix.SO_DOMAIN: unix.AF_NETLINK, unix.SO_PROTOCOL: unix.NETLINK_NETFILTER} {
+		if value, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, option); err != nil || value != wanted {
+			return err
+		}
+	}
+	size, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	if err != nil || size >= queueBuffer {
+		return err
+	}
+	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, queueBuffer)
 }
