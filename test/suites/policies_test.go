@@ -34,6 +34,7 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/image"
 	"github.com/livecpm/livecpm/test/landscape/network"
+	"github.com/livecpm/livecpm/test/landscape/node"
 	"github.com/livecpm/livecpm/test/landscape/process"
 )
 
@@ -134,13 +135,13 @@ var _ = Describe("NetworkPolicies", Label(labelPolicies), Ordered, func() {
 		before := lostPackets(cfg, home)
 		stop := changePolicies(ctx, c, namespace)
 		defer stop()
-		network, err := networkOf(allowed.Status.PodIP)
+		path, err := networkOf(allowed.Status.PodIP)
 		Expect(err).NotTo(HaveOccurred())
 		target := address(etcd, naming.PortClient)
 		for range policyBursts {
 			var all errgroup.Group
 			for range policyBurst {
-				all.Go(func() error { return connectFrom(ctx, network, target) })
+				all.Go(func() error { return connectFrom(ctx, path, target) })
 			}
 			Expect(all.Wait()).To(Succeed())
 		}
@@ -186,20 +187,20 @@ type lost struct {
 // lostPackets says how many packets on the first node of the seed were lost.
 func lostPackets(cfg *config.Config, seed config.Seed) (out lost) {
 	GinkgoHelper()
-	node := seed.Nodes[0]
-	Expect(process.Namespaces{Net: network.Path(node.Netns)}.Do(func() error {
+	first := seed.Nodes[0]
+	Expect(process.Namespaces{Net: network.Path(first.Netns)}.Do(func() error {
 		queues, err := os.ReadFile("/proc/thread-self/net/netfilter/nfnetlink_queue")
 		if err != nil {
 			return err
 		}
 		fields := strings.Fields(string(queues)) // the sixth and seventh column of the only queue
 		if len(fields) < 7 {
-			return fmt.Errorf("failed to read the queue of %s: %q", node.Name, queues)
+			return fmt.Errorf("failed to read the queue of %s: %q", first.Name, queues)
 		}
 		out.full, out.slow = fields[5], fields[6]
 		return nil
 	})).To(Succeed())
-	log, err := os.ReadFile(cfg.Dir("logs", node.Name+"-kube-network-policies.log"))
+	log, err := os.ReadFile(node.PolicyLog(cfg, first))
 	Expect(err).NotTo(HaveOccurred())
 	out.failed = bytes.Count(log, []byte("Could not receive message"))
 	return out

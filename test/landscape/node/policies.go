@@ -46,6 +46,11 @@ var policyHooks = []string{
 	"INPUT -j " + policyChain,
 }
 
+// PolicyLog is where the judge of a node writes down what it does, and which packets were gone before its verdict.
+func PolicyLog(cfg *config.Config, node config.Node) string {
+	return cfg.Dir("logs", node.Name+"-"+policyDaemon+".log")
+}
+
 //go:embed manifests/policies.yaml
 var policiesManifests string
 
