@@ -192,11 +192,16 @@ func (s *Streams) Report() []StreamReport {
 	return append([]StreamReport{}, s.counts...)
 }
 
+// podRequest returns a request for what the typed client has no method for.
+func (s *Streams) podRequest(pod, subresource string) *rest.Request {
+	return s.shoot.CoreV1().RESTClient().Get().Namespace(incluster.Name).Resource("pods").Name(pod).
+		SubResource(subresource)
+}
+
 // followLog follows the log of the pod's container.
 func (s *Streams) followLog(ctx context.Context, pod string, answered func()) error {
-	log, err := s.shoot.CoreV1().RESTClient().Get().Namespace(incluster.Name).Resource("pods").Name(pod).
-		SubResource("log").VersionedParams(&corev1.PodLogOptions{Container: incluster.Container, Follow: true},
-		scheme.ParameterCodec).MaxRetries(0).Stream(ctx)
+	log, err := s.shoot.CoreV1().Pods(incluster.Name).GetLogs(pod, &corev1.PodLogOptions{
+		Container: incluster.Container, Follow: true}).MaxRetries(0).Stream(ctx)
 	if err != nil {
 		return err
 	}
@@ -213,9 +218,8 @@ func (s *Streams) followLog(ctx context.Context, pod string, answered func()) er
 
 // runCommand has a command run in the pod's container that answers with what it gets.
 func (s *Streams) runCommand(ctx context.Context, pod string, answered func()) error {
-	target := s.shoot.CoreV1().RESTClient().Get().Namespace(incluster.Name).Resource("pods").Name(pod).
-		SubResource("exec").VersionedParams(&corev1.PodExecOptions{Container: incluster.Container, Stdin: true,
-		Stdout: true, Command: []string{"cat"}}, scheme.ParameterCodec).URL()
+	target := s.podRequest(pod, "exec").VersionedParams(&corev1.PodExecOptions{Container: incluster.Container,
+		Stdin: true, Stdout: true, Command: []string{"cat"}}, scheme.ParameterCodec).URL()
 	command, err := remotecommand.NewWebSocketExecutor(s.access, http.MethodGet, target.String())
 	if err != nil {
 		return err
@@ -234,9 +238,7 @@ func (s *Streams) runCommand(ctx context.Context, pod string, answered func()) e
 
 // forwardPort forwards the pod's echo port.
 func (s *Streams) forwardPort(ctx context.Context, pod string, answered func()) error {
-	target := s.shoot.CoreV1().RESTClient().Get().Namespace(incluster.Name).Resource("pods").Name(pod).
-		SubResource("portforward").URL()
-	dialer, err := portforward.NewSPDYOverWebsocketDialerForStreaming(target, s.access)
+	dialer, err := portforward.NewSPDYOverWebsocketDialerForStreaming(s.podRequest(pod, "portforward").URL(), s.access)
 	if err != nil {
 		return err
 	}
