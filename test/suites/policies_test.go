@@ -184,25 +184,23 @@ type lost struct {
 	failed int
 }
 
-// lostPackets says how many packets on the first node of the seed were lost.
-func lostPackets(cfg *config.Config, seed config.Seed) (out lost) {
+// lostPackets says how many packets were lost on each node of the seed.
+func lostPackets(cfg *config.Config, seed config.Seed) map[string]lost {
 	GinkgoHelper()
-	first := seed.Nodes[0]
-	Expect(process.Namespaces{Net: network.Path(first.Netns)}.Do(func() error {
-		queues, err := os.ReadFile("/proc/thread-self/net/netfilter/nfnetlink_queue")
-		if err != nil {
+	out := map[string]lost{}
+	for _, host := range seed.Nodes {
+		var queues []byte
+		Expect(process.Namespaces{Net: network.Path(host.Netns)}.Do(func() (err error) {
+			queues, err = os.ReadFile("/proc/thread-self/net/netfilter/nfnetlink_queue")
 			return err
-		}
+		})).To(Succeed())
 		fields := strings.Fields(string(queues)) // the sixth and seventh column of the only queue
-		if len(fields) < 7 {
-			return fmt.Errorf("failed to read the queue of %s: %q", first.Name, queues)
-		}
-		out.full, out.slow = fields[5], fields[6]
-		return nil
-	})).To(Succeed())
-	log, err := os.ReadFile(node.PolicyLog(cfg, first))
-	Expect(err).NotTo(HaveOccurred())
-	out.failed = bytes.Count(log, []byte("Could not receive message"))
+		Expect(len(fields)).To(BeNumerically(">=", 7), "the queue of %s: %q", host.Name, queues)
+		log, err := os.ReadFile(node.PolicyLog(cfg, host))
+		Expect(err).NotTo(HaveOccurred())
+		out[host.Name] = lost{full: fields[5], slow: fields[6],
+			failed: bytes.Count(log, []byte("Could not receive message"))}
+	}
 	return out
 }
 
